@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import encoder
-from bench.crises import CrisisDraw, CrisisScene, scenes
+from bench.crises import CrisisDraw, CrisisPosts, crises_among_news
 from bench.measure import Cell, Report, ResultTable
 from encoder.embeddings import Embeddings, thresholds
 from train.data.readers import SkippedRows, files, read_stories
@@ -47,7 +47,7 @@ def measure_background(model: str, data: Path, draws: int, report: Report) -> li
     """Two tables: articles on news, and events that are in the background."""
     with encoder.load(model, device="cpu") as enc:
         report("news and crises are embedded")
-        crises = list(scenes(enc, data))
+        crises = list(crises_among_news(enc, data))
         news = crises[0].posts[: crises[0].news]
         order = np.random.default_rng(0).permutation(len(news))
         background_rows, judging = np.split(order, [len(news) // 2])
@@ -64,9 +64,9 @@ def measure_background(model: str, data: Path, draws: int, report: Report) -> li
 
 
 def sources(
-    enc: encoder.Encoder, data: Path, crises: list[CrisisScene]
+    enc: encoder.Encoder, data: Path, crises: list[CrisisPosts]
 ) -> Iterator[tuple[str, Embeddings]]:
-    yield "reports on the crises", Embeddings.concat([scene.seeds for scene in crises])
+    yield "reports on the crises", Embeddings.concat([crisis.seeds for crisis in crises])
     for name, file in files(data, "articles").items():
         stories = list(read_stories(file, SkippedRows()))
         order = np.random.default_rng(0).permutation(len(stories))[:ARTICLES]
@@ -77,21 +77,27 @@ def passes_of(
     source: str, name: str, articles: Embeddings, background: Embeddings, news: Embeddings
 ) -> Passes:
     """How many of the news each article's threshold lets pass."""
-    scores, cuts = news.similarity(articles), thresholds(background, articles, RATE)
-    passes = 1000 * (scores >= cuts).mean(axis=0)
+    scores, limits = news.similarity(articles), thresholds(background, articles, RATE)
+    passes = 1000 * (scores >= limits).mean(axis=0)
     high = (scores >= thresholds(background, articles, HIGH_SHARE)).mean(axis=0)
-    figures = cuts.mean(), passes.mean(), *np.percentile(passes, (10, 90)), high.mean(), high.max()
+    figures = (
+        limits.mean(),
+        passes.mean(),
+        *np.percentile(passes, (10, 90)),
+        high.mean(),
+        high.max(),
+    )
     return Passes(source, name, *map(float, figures))
 
 
-def event_part(crises: list[CrisisScene], draws: int, report: Report) -> ResultTable:
+def event_part(crises: list[CrisisPosts], draws: int, report: Report) -> ResultTable:
     """The cost of an event in its own background, with and without its best posts."""
     rows: list[list[Cell]] = []
     for rare in RARE:
         report(f"one post in {rare} on the event")
-        all_draws = [scene.draw(rare, seed) for scene in crises for seed in range(draws)]
-        each = [[outcome(draw, some) for some in backgrounds(draw)] for draw in all_draws]
-        cells: list[Cell] = [f"{news:.2f} · {on:.2f}" for news, on in np.mean(each, axis=0)]
+        all_draws = [crisis.draw(rare, seed) for crisis in crises for seed in range(draws)]
+        outcomes = [[outcome(draw, some) for some in backgrounds(draw)] for draw in all_draws]
+        cells: list[Cell] = [f"{news:.2f} · {on:.2f}" for news, on in np.mean(outcomes, axis=0)]
         rows.append([f"1 in {rare}" if rare else "none", *cells])
     names = ["the model's", "all kept", *(f"from {factor}" for factor in FACTORS)]
     title = f"An event in its own background, means of {draws} draws"
@@ -100,17 +106,20 @@ def event_part(crises: list[CrisisScene], draws: int, report: Report) -> ResultT
 
 def backgrounds(draw: CrisisDraw) -> Iterator[Embeddings]:
     """The model's background, the whole stream, and the stream without posts that score high."""
-    scene = draw.scene
-    yield scene.background
-    yield (stream := scene.posts[draw.stream[:POSTS]])
-    score, cuts = stream.similarity(scene.seeds), thresholds(scene.background, scene.seeds, RATE)
+    crisis = draw.crisis
+    yield crisis.background
+    yield (stream := crisis.posts[draw.stream[:POSTS]])
+    score, limits = (
+        stream.similarity(crisis.seeds),
+        thresholds(crisis.background, crisis.seeds, RATE),
+    )
     for factor in FACTORS:
-        yield stream[np.flatnonzero((score < np.float32(factor) * cuts).all(axis=1))]
+        yield stream[np.flatnonzero((score < np.float32(factor) * limits).all(axis=1))]
 
 
 def outcome(draw: CrisisDraw, background: Embeddings) -> tuple[float, float]:
     """Of 1,000 news how many reach a seed's threshold; the share of the event's posts that do."""
-    seeds, posts = draw.scene.seeds, draw.scene.posts
-    cuts = thresholds(background, seeds, RATE)
-    news, on = (posts[places].similarity(seeds) >= cuts for places in (draw.news, draw.on))
+    seeds, posts = draw.crisis.seeds, draw.crisis.posts
+    limits = thresholds(background, seeds, RATE)
+    news, on = (posts[places].similarity(seeds) >= limits for places in (draw.news, draw.on))
     return 1000 * float(news.mean()), float(on.any(axis=1).mean())

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from bench.jetstream import V1, V2
 from bench.measure import NotAvailable, Report, ResultTable, describe, spread
-from bench.stream import PARTITIONS, StreamScene, WatchedWorker, broker
+from bench.stream import PARTITIONS, BenchTopics, WatchedWorker, broker
 from bench.texts import ROOT
 from newsift.cli.processes import WorkerProcess, free_port
 
 INTERFACES = {"v1 /subscribe": V1, "v2 subscribeEvents": V2}
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 SAMPLE_S = 0.05
 GOAL = 5_000  # events a second on one core
 
@@ -34,18 +34,18 @@ def measure_collect(
     kafka: str | None, data: Path | None, events: int, rounds: int, report: Report
 ) -> list[ResultTable]:
     """Measure both interfaces in turn, the Jetstream and the broker in processes of their own."""
-    rates_by_interface: dict[str, list[CollectSpeed]] = {name: [] for name in INTERFACES}
+    speeds_by_interface: dict[str, list[CollectSpeed]] = {name: [] for name in INTERFACES}
     with broker(kafka) as address, replaying(events, data) as port:
         for number in range(rounds):
             for name, path in INTERFACES.items():
                 report(f"round {number + 1} of {rounds}: {name}")
-                rates_by_interface[name].append(
+                speeds_by_interface[name].append(
                     measure_speed(address, f"ws://127.0.0.1:{port}{path}", events)
                 )
     rows = [
-        (name, *spread([one.rate for one in mine]), cpu, 1e6 / cpu)
-        for name, mine in rates_by_interface.items()
-        for cpu in [median(one.cpu for one in mine)]
+        (name, *spread([speed.rate for speed in speeds]), cpu, 1e6 / cpu)
+        for name, speeds in speeds_by_interface.items()
+        for cpu in [median(speed.cpu for speed in speeds)]
     ]
     rates = ("events/s", "lowest", "highest")
     header = ("interface", *rates, "CPU µs an event", "events/s of one core")
@@ -92,16 +92,18 @@ def collector(kafka: str, url: str, topic: str) -> Iterator[WorkerProcess]:
 
 def measure_speed(kafka: str, url: str, events: int) -> CollectSpeed:
     """The rate between the first sample with an acknowledgement and the last."""
-    scene = StreamScene.fresh(kafka)
-    scene.create("posts", PARTITIONS, {})
-    with collector(kafka, url, scene.topic("posts")) as process:
+    topics = BenchTopics.fresh(kafka)
+    topics.create("posts", PARTITIONS, {})
+    with collector(kafka, url, topics.name("posts")) as process:
         worker = WatchedWorker(process, "")
         samples: list[tuple[float, float, int]] = []  # time, CPU seconds, events
-        ends = time.perf_counter() + PATIENCE_S
+        ends = time.perf_counter() + TIMEOUT_S
         while not samples or samples[-1][2] < events:
             process.check()
             if time.perf_counter() > ends:
-                raise NotAvailable(f"{events:,} events took more than {PATIENCE_S:g} s; give less")
+                raise NotAvailable(
+                    f"{events:,} events took more than {TIMEOUT_S:g} s; give fewer with --events"
+                )
             time.sleep(SAMPLE_S)
             count = sum(process.counter_values("newsift_collect_acknowledged_total").values())
             if count:
@@ -113,6 +115,6 @@ def between(samples: Sequence[tuple[float, float, int]]) -> CollectSpeed:
     """The rate and the CPU between the first sample and the last."""
     (first_time, first_cpu, first), (last_time, last_cpu, last) = samples[0], samples[-1]
     if last - first < last / 4:
-        raise NotAvailable(f"{last:,} events were over too soon to be timed; take more")
+        raise NotAvailable(f"{last:,} events are too few to be timed; give more with --events")
     count, seconds = last - first, last_time - first_time
     return CollectSpeed(count / seconds, (last_cpu - first_cpu) / count * 1e6)

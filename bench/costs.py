@@ -26,8 +26,8 @@ from bench.stream import (
     PARTITIONS,
     POSTS,
     SHARE,
+    BenchTopics,
     Record,
-    StreamScene,
     broker,
     running_worker,
     seed_records,
@@ -62,7 +62,7 @@ class Run:
         return text
 
 
-class Reading(NamedTuple):
+class RunCosts(NamedTuple):
     """The costs of a run."""
 
     cpu_us: float  # of a post
@@ -70,9 +70,9 @@ class Reading(NamedTuple):
     memory_mb: float  # peak
 
     @classmethod
-    def best(cls, readings: Sequence["Reading"]) -> "Reading":
+    def best(cls, costs_by_run: Sequence["RunCosts"]) -> "RunCosts":
         """The least CPU of several rounds, since other work only adds to it; the most memory."""
-        cpu, start, memory = zip(*readings, strict=True)
+        cpu, start, memory = zip(*costs_by_run, strict=True)
         return cls(min(cpu), min(start), max(memory))
 
 
@@ -120,10 +120,10 @@ class FittedRuns(NamedTuple):
         return cls(Run(min(FEW, seeds)), Run(first), Run(seeds), Run(first, 10 * SHARE))
 
     def costs(
-        self, readings: Mapping[Run, Reading], encode_us: float, posts: Sizes, matches: Sizes
+        self, costs_by_run: Mapping[Run, RunCosts], encode_us: float, posts: Sizes, matches: Sizes
     ) -> Costs:
         """Costs with which these runs are predicted exactly."""
-        few, first, many, matching = (readings[run] for run in self)
+        few, first, many, matching = (costs_by_run[run] for run in self)
         more = self.many.seeds - self.few.seeds
         match_us = max(0.0, first.cpu_us - few.cpu_us) / (self.first.seeds - self.few.seeds)
         more_match_us = match_us
@@ -175,14 +175,14 @@ def measure_costs(
     fits, validation = FittedRuns.up_to(len(articles)), validation_runs(len(articles))
     records = list(frames(texts, posts))
     with broker(kafka) as address:
-        stage = TopicStage(address, articles, records, texts)
-        readings: dict[Run, list[Reading]] = {run: [] for run in (*fits, *validation)}
+        runs = CostRuns(address, articles, records, texts)
+        costs_by_run: dict[Run, list[RunCosts]] = {run: [] for run in (*fits, *validation)}
         for number in range(rounds):
-            for run, mine in readings.items():
+            for run, costs_of_run in costs_by_run.items():
                 report(f"round {number + 1} of {rounds}: {run}")
-                mine.append(stage.read(run))
-        matches = stage.matches(fits.few)
-    best = {run: Reading.best(mine) for run, mine in readings.items()}
+                costs_of_run.append(runs.measure(run))
+        matches = runs.matches(fits.few)
+    best = {run: RunCosts.best(several) for run, several in costs_by_run.items()}
     costs = fits.costs(best, encode_us(texts), Sizes.of(records), Sizes.of(matches))
     where = describe() | {
         "broker": kafka or "the embedded one; a real Kafka by --kafka",
@@ -196,22 +196,24 @@ def measure_costs(
     ]
 
 
-def prediction(costs: Costs, readings: Mapping[Run, Reading], key: str, title: str) -> ResultTable:
+def prediction(
+    costs: Costs, costs_by_run: Mapping[Run, RunCosts], key: str, title: str
+) -> ResultTable:
     rows = []
-    for run, reading in readings.items():
-        mine = costs.with_share(run.share)
-        cpu_us, memory = mine.cpu_us(run.seeds), mine.peak_mb(run.seeds)
-        start = mine.start_cpu_s(run.seeds)
+    for run, actual in costs_by_run.items():
+        run_costs = costs.with_share(run.share)
+        cpu_us, memory = run_costs.cpu_us(run.seeds), run_costs.peak_mb(run.seeds)
+        start = run_costs.start_cpu_s(run.seeds)
         rows.append((
-            str(run), reading.cpu_us, cpu_us, f"{cpu_us / reading.cpu_us - 1:+.0%}",
-            reading.memory_mb, memory, reading.start_s, start,
+            str(run), actual.cpu_us, cpu_us, f"{cpu_us / actual.cpu_us - 1:+.0%}",
+            actual.memory_mb, memory, actual.start_s, start,
         ))  # fmt: skip
     header = ("run", "CPU µs a post", "predicted", "off by", "peak MB", "predicted MB",
               "start CPU s", "predicted s")  # fmt: skip
     return ResultTable(key, title, header, rows)
 
 
-class TopicStage:
+class CostRuns:
     """The topics of the runs on one broker, each filled once."""
 
     def __init__(
@@ -220,41 +222,41 @@ class TopicStage:
     ) -> None:  # fmt: skip
         self._kafka, self._articles = kafka, articles
         self._records, self._texts = records, texts
-        self._scenes: dict[Run, StreamScene] = {}
+        self._topics_by_run: dict[Run, BenchTopics] = {}
 
-    def read(self, run: Run) -> Reading:
+    def measure(self, run: Run) -> RunCosts:
         """Start a worker with automatic thresholds, then one that reads all posts."""
-        scene = self._scene(run)
+        topics = self._prepare(run)
         settings = {"NEWSIFT_MODEL__THREADS": "1", "NEWSIFT_STREAM__BATCH_POSTS": str(run.batch)}
-        with running_worker(scene, AUTOMATIC, settings) as worker:
+        with running_worker(topics, AUTOMATIC, settings) as worker:
             worker.wait_until_ready()
             start, peak = worker.cpu(), worker.peak()
-        with running_worker(scene, SEEDS, settings) as worker:
+        with running_worker(topics, SEEDS, settings) as worker:
             worker.wait_until_ready()
-            result = watch(worker, scene, len(self._records))
+            result = watch(worker, topics, len(self._records))
             assert result.cpu is not None
-            return Reading(result.cpu, start, max(peak, worker.peak()))
+            return RunCosts(result.cpu, start, max(peak, worker.peak()))
 
     def matches(self, run: Run) -> list[Record]:
-        scene = self._scene(run)
+        topics = self._prepare(run)
         with KafkaConsumer(bootstrap_servers=self._kafka, consumer_timeout_ms=10_000) as consumer:
-            consumer.assign(scene.partitions("matches"))
+            consumer.assign(topics.partitions("matches"))
             consumer.seek_to_beginning()
-            return [(each.key, each.value) for each in islice(consumer, MATCHES)]
+            return [(record.key, record.value) for record in islice(consumer, MATCHES)]
 
-    def _scene(self, run: Run) -> StreamScene:
-        if run not in self._scenes:
-            scene = self._scenes[run] = StreamScene.fresh(self._kafka, run.partitions)
+    def _prepare(self, run: Run) -> BenchTopics:
+        if run not in self._topics_by_run:
+            topics = self._topics_by_run[run] = BenchTopics.fresh(self._kafka, run.partitions)
             for role in ("posts", "matches", "rejected"):
-                scene.create(role, run.partitions, {})
+                topics.create(role, run.partitions, {})
             articles = self._articles[: run.seeds]
             with encoder.load(MODEL, device="cpu") as enc:
                 threshold = threshold_for(enc, self._texts, articles, run.share)
             for role, own_threshold in ((SEEDS, threshold), (AUTOMATIC, None)):
-                scene.create(role, 1, {"cleanup.policy": "compact"})
-                scene.publish(role, seed_records(articles, own_threshold))
-            scene.publish("posts", self._records)
-        return self._scenes[run]
+                topics.create(role, 1, {"cleanup.policy": "compact"})
+                topics.publish(role, seed_records(articles, own_threshold))
+            topics.publish("posts", self._records)
+        return self._topics_by_run[run]
 
 
 def encode_us(texts: Sequence[str]) -> float:

@@ -21,7 +21,7 @@ RECALL = 0.8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CrisisScene:
+class CrisisPosts:
     """The seeds of an event, and posts: the news, then posts on the event, then posts off it."""
 
     name: str
@@ -46,30 +46,30 @@ class CrisisScene:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrisisDraw:
-    """Indices into the posts of a scene."""
+    """Indices into the posts of a crisis."""
 
-    scene: CrisisScene
+    crisis: CrisisPosts
     stream: I64  # posts to train with, in random order
     news: I64  # the others judge
     on: I64
 
     def is_on(self, places: I64) -> NDArray[np.bool_]:
         """Which of these posts are on the event."""
-        first = self.scene.news
-        return (places >= first) & (places < first + self.scene.on)
+        first = self.crisis.news
+        return (places >= first) & (places < first + self.crisis.on)
 
     def precision(self, scores: F32, one_in: int) -> float:
         """The precision at 80 % recall if one post in `one_in` is on the event."""
-        cut = np.sort(scores[self.on])[::-1][int(np.ceil(RECALL * len(self.on))) - 1]
-        hits, alarms = (float((scores[x] >= cut).mean()) for x in (self.on, self.news))
+        threshold = np.sort(scores[self.on])[::-1][int(np.ceil(RECALL * len(self.on))) - 1]
+        hits, alarms = (float((scores[x] >= threshold).mean()) for x in (self.on, self.news))
         return hits / (hits + (one_in - 1) * alarms)
 
     def off_topic(self, scores: F32) -> float:
         """The AUC of posts on the event against posts off it that were gathered with them."""
-        return auc_of(scores[self.on], scores[self.scene.news + self.scene.on :])
+        return auc_of(scores[self.on], scores[self.crisis.news + self.crisis.on :])
 
 
-def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
+def crises_among_news(enc: Encoder, data: Path) -> Iterator[CrisisPosts]:
     """Every crisis of a folder among news; without duplicates and the model's background."""
     skips = SkippedRows()
     if NEWS not in (names := files(data, "tweets")):
@@ -82,7 +82,7 @@ def scenes(enc: Encoder, data: Path) -> Iterator[CrisisScene]:
         about = enc.posts((*crisis.on, *crisis.off))
         posts = Embeddings.concat([news, about])
         seeds = enc.articles(crisis.seeds)
-        yield CrisisScene(crisis.name, seeds, enc.background, posts, len(news), len(crisis.on))
+        yield CrisisPosts(crisis.name, seeds, enc.background, posts, len(news), len(crisis.on))
 
 
 def exclude_background(posts: Embeddings, background: Embeddings) -> Embeddings:

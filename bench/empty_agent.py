@@ -22,7 +22,7 @@ last = int(os.environ["BENCH_POSTS"])
 
 @app.agent(posts)
 async def nothing(stream: "faust.StreamT[bytes]") -> None:
-    """Count the posts, say how fast they came, and end."""
+    """Count the posts, print their rate, and end."""
     count, began = 0, 0.0
     async for _ in stream:
         count += 1

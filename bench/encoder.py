@@ -39,6 +39,7 @@ from bench.texts import ROOT, read_posts
 from encoder import Encoder, load
 from encoder.backends.choose import Backend
 from encoder.backends.gated_mean import GatedMeanKernel
+from encoder.backends.torch_backend import TorchBackend
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
@@ -62,8 +63,8 @@ class Workload:
 
     def __init__(self, data: Path | None, model: str, posts: int, earlier: int) -> None:
         texts, self.source = read_posts(data, posts + earlier)
-        cut = min(earlier, len(texts) * earlier // (posts + earlier))
-        self.posts, self.earlier = texts[cut:], texts[:cut] or texts
+        count = min(earlier, len(texts) * earlier // (posts + earlier))
+        self.posts, self.earlier = texts[count:], texts[:count] or texts
         self.model = model
         self.encoder = cache(self._encoder)
         self.weights = cache(self._weights)
@@ -93,7 +94,9 @@ class Workload:
     def id_batches(self, size: int) -> Iterator[IdBatch]:
         """The posts as ids and offsets, repeated for ever."""
         lows = starts(len(self.posts), size)
-        return cycle([cut(self.tokens, low, min(low + size, len(self.posts))) for low in lows])
+        return cycle(
+            [slice_batch(self.tokens, low, min(low + size, len(self.posts))) for low in lows]
+        )
 
 
 def starts(count: int, size: int) -> list[int]:
@@ -101,7 +104,7 @@ def starts(count: int, size: int) -> list[int]:
     return [*range(0, count - size + 1, size)] or [0]
 
 
-def cut(tokens: Tokens, low: int, high: int) -> IdBatch:
+def slice_batch(tokens: Tokens, low: int, high: int) -> IdBatch:
     """The texts from low to high as a batch of their own."""
     offsets = tokens.offsets[low : high + 1]
     ids = np.ascontiguousarray(tokens.ids[offsets[0] : offsets[-1]])
@@ -232,8 +235,6 @@ def run_published(work: Workload) -> Run:
 
 def torch_path(work: Workload) -> Run:
     """The ragged form of the star in torch."""
-    from encoder.backends.torch_backend import TorchBackend
-
     return over_ids(work, TorchBackend(work.weights("paper"), "cpu"))
 
 
@@ -280,9 +281,7 @@ Deviation = tuple[str, float, float]
 
 def deviations(work: Workload, posts: int) -> list[Deviation]:
     """Every path against float64: torch with a star, the kernel with the gated mean."""
-    from encoder.backends.torch_backend import TorchBackend
-
-    batch = cut(work.tokens, 0, min(posts, len(work.posts)))
+    batch = slice_batch(work.tokens, 0, min(posts, len(work.posts)))
     rows = []
     star, mean = work.weights("paper"), work.weights("none")
     paths: list[tuple[str, Weights, Backend]] = [
@@ -296,10 +295,6 @@ def deviations(work: Workload, posts: int) -> list[Deviation]:
 
 def exact_vectors(weights: Weights, batch: IdBatch) -> F64:
     """The vectors in float64 by the torch model, which tests compare with a slow loop."""
-    import torch
-
-    from encoder.model.siamese import Siamese
-
     ids, offsets = (torch.from_numpy(a).long() for a in batch)
     model = Siamese.from_weights(weights).double().eval()
     with torch.inference_mode():
@@ -381,9 +376,9 @@ def measure_encoder(
             work.encoder(1), model, work.posts, work.tokens, seconds / 200
         ),
     }
-    if odd := only - ROWS.keys() - parts.keys():
+    if unknown := only - ROWS.keys() - parts.keys():
         names = ", ".join(sorted({*ROWS, *parts}))
-        raise InputError(f"--only: {', '.join(sorted(odd))} is not a row; choose from {names}")
+        raise InputError(f"--only: {', '.join(sorted(unknown))} is not a row; choose from {names}")
     keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
     reports = [speed(work, keys, rounds, seconds, report)] if keys else []
     for name, make in parts.items():

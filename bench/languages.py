@@ -107,13 +107,13 @@ def is_own_event(stories: Sequence[LanguageEvent]) -> Bool:
 
 
 def pair_figures(
-    score: NDArray[Any], own: Bool, alike: NDArray[Any], cut: NDArray[Any]
+    score: NDArray[Any], own: Bool, alike: NDArray[Any], thresholds: NDArray[Any]
 ) -> SearchFigures:
     """The figures of scores [posts, articles], with a threshold for each article.
 
     `alike` are the scores of each article with a post on another event of its kind.
     """
-    hits = score >= cut
+    hits = score >= thresholds
     return SearchFigures(
         auc_of(score[own], score[~own]),
         auc_of(score[own], alike),

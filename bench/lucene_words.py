@@ -49,7 +49,7 @@ class LuceneWords:
     def write_queries(self, articles: Sequence[TrainingArticle], file: Path) -> None:
         """Write the weights of each article's words, a line for each."""
         weights = (self.weights(f"{title}. {text}") for title, text in articles)
-        file.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in weights))
+        file.write_bytes(b"".join(msgspec.json.encode(words) + b"\n" for words in weights))
 
     def weights(self, text: str) -> dict[str, float]:
         """The heaviest words of a text with their weights, of length one together."""

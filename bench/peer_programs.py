@@ -49,7 +49,7 @@ class MiniLM:
         """Unit vectors: [n, 384]."""
         self._tokenizer.enable_truncation(pieces)
         read = self._tokenizer.encode_batch(list(texts))
-        order = np.argsort([len(each.ids) for each in read], kind="stable")
+        order = np.argsort([len(text.ids) for text in read], kind="stable")
         vectors = np.zeros((len(read), 384), np.float32)
         for rows in np.array_split(order, -(-len(order) // AT_ONCE)):
             vectors[rows] = self._means([read[row].ids for row in rows])
@@ -89,7 +89,7 @@ class PeerJob(msgspec.Struct, frozen=True):
     posts: str
     matches: str
     seeds: str  # a file of their unit vectors [k, d]
-    cut: float
+    threshold: float
     jar: str | None = None  # of MiniLM; without one static vectors
 
 
@@ -107,7 +107,7 @@ class PeerMatcher:
 
     def __init__(self, job: PeerJob) -> None:
         self._vectors: VectorSource = MiniLM(Path(job.jar)) if job.jar else WordLlama()
-        self._seeds, self._cut = np.load(job.seeds), job.cut
+        self._seeds, self._threshold = np.load(job.seeds), job.threshold
 
     def matches(self, values: Sequence[bytes], times: Sequence[int]) -> Iterator[SeedScore]:
         """The matches of some posts."""
@@ -115,7 +115,7 @@ class PeerMatcher:
         if not posts:
             return
         scores = self._vectors.texts([post["text"] for post in posts]) @ self._seeds.T  # [n, k]
-        for row, seed in np.argwhere(scores >= self._cut).tolist():
+        for row, seed in np.argwhere(scores >= self._threshold).tolist():
             source = {"timestamp": times[row]}
             yield SeedScore(posts[row]["id"], seed, float(scores[row, seed]), source)
 
@@ -134,8 +134,11 @@ def run_confluent(job: PeerJob) -> None:
     )
     consumer.subscribe([job.posts])
     while True:
-        messages = [each for each in consumer.consume(BATCH, 0.1) if not each.error()]
-        values, times = [each.value() for each in messages], [m.timestamp()[1] for m in messages]
+        messages = [message for message in consumer.consume(BATCH, 0.1) if not message.error()]
+        values, times = (
+            [message.value() for message in messages],
+            [m.timestamp()[1] for m in messages],
+        )
         for match in matcher.matches(values, times):
             producer.produce(job.matches, msgspec.json.encode(match), key=match.post)
         if messages:
@@ -181,8 +184,8 @@ def run_faust(job: PeerJob) -> None:
             values = [event.value for event in events]
             times = [int(event.message.timestamp * 1000) for event in events]
             sending = [
-                await output.send(key=each.post, value=msgspec.json.encode(each))
-                for each in matcher.matches(values, times)
+                await output.send(key=match.post, value=msgspec.json.encode(match))
+                for match in matcher.matches(values, times)
             ]
             await asyncio.gather(*sending)
             for event in events:

@@ -28,8 +28,8 @@ from bench.stream import (
     PARTITIONS,
     POSTS,
     SHARE,
+    BenchTopics,
     Record,
-    StreamScene,
     WatchedWorker,
     broker,
     latencies,
@@ -53,7 +53,7 @@ START_S = 60.0  # until a program has committed something
 ARTICLE_PIECES = 256
 WARM_S = 15.0  # until a program has its partitions
 PASS = 0.001  # of everyday posts, at each article's threshold
-WORTH = {
+QUALITY_FIGURES = {
     "recall": "recall at 1 in 1,000", "precision": "precision there, 1 in 26",
     "P@R80": "precision at recall 80", "AUC off": "AUC off-topic",
     "AUC background": "AUC background",
@@ -101,7 +101,7 @@ class PeerProcess:
         return 0.0
 
 
-Start = Callable[[StreamScene], AbstractContextManager[WatchedWorker]]
+Start = Callable[[BenchTopics], AbstractContextManager[WatchedWorker]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class PeersOptions:
 
 
 def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
-    """Speed, latency and worth of newsift and of the peers."""
+    """Speed, latency and quality of newsift and of the peers."""
     logging.disable(logging.WARNING)  # WordLlama makes every library log
     with broker(options.kafka) as kafka:
         return measure_on(kafka, options, report)
@@ -125,26 +125,26 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
 def measure_on(kafka: str, options: PeersOptions, report: Report) -> list[ResultTable]:
     """The tables, on this broker."""
     texts, source = read_posts(options.data, POSTS)
-    articles = [TrainingArticle(*each) for each in read_articles(options.data, FEW)]
+    articles = [TrainingArticle(*article) for article in read_articles(options.data, FEW)]
     with encoder.load(MODEL, device="cpu") as enc, tempfile.TemporaryDirectory() as folder:
-        cut = threshold_for(enc, texts, articles, SHARE)
+        threshold = threshold_for(enc, texts, articles, SHARE)
         peers = peers_by_vectors(options.minilm)
         if options.lucene:
             peers.append(peer_by_words(options.lucene, texts))
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
         starts |= peer_starts(peers, texts, articles, Path(folder))
-        seeds = list(seed_records(articles, cut))
+        seeds = list(seed_records(articles, threshold))
         where = ResultTable.where(describe() | {
             "broker": options.kafka or "the embedded one; a real Kafka by --kafka",
             "texts": f"{len(texts):,} posts, {len(articles)} articles: {source}",
             "matches": f"thresholds set so that {SHARE:.0%} of the posts match",
         })  # fmt: skip
         scorers: dict[str, Scorer] = {"newsift": encoder_scorer(enc)}
-        scorers |= {each.name: each.score for each in peers}
+        scorers |= {peer.name: peer.score for peer in peers}
         return [
             where,
             speed(options, kafka, starts, texts, seeds, report),
-            worth(options.data, scorers, report),
+            quality(options.data, scorers, report),
         ]
 
 
@@ -214,22 +214,22 @@ def peer_starts(
     starts: dict[str, Start] = {}
     for number, peer in enumerate(peers):
         best = peer.score(texts[:SAMPLE], articles).max(1)
-        cut = float(np.quantile(best, 1 - SHARE))
+        threshold = float(np.quantile(best, 1 - SHARE))
         file = folder / f"seeds-{number}"
         peer.write_seeds(articles, file)
         for name, command in peer.programs.items():
-            starts[name] = partial(running_peer, command, peer.jar, file, cut)
+            starts[name] = partial(running_peer, command, peer.jar, file, threshold)
     return starts
 
 
 @contextmanager
 def running_peer(
-    command: Sequence[str], jar: Path | None, seeds: Path, cut: float, scene: StreamScene
+    command: Sequence[str], jar: Path | None, seeds: Path, threshold: float, topics: BenchTopics
 ) -> Iterator[WatchedWorker]:
     """A peer's program, for the length of the block."""
-    group = f"{scene.name}-peer-{time.time_ns():x}"
+    group = f"{topics.prefix}-peer-{time.time_ns():x}"
     job = PeerJob(
-        *(scene.kafka, group, scene.topic("posts"), scene.topic("matches"), str(seeds), cut),
+        *(topics.kafka, group, topics.name("posts"), topics.name("matches"), str(seeds), threshold),
         str(jar) if jar else None,
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -252,25 +252,25 @@ def speed(
     seeds: Sequence[Record], report: Report,
 ) -> ResultTable:  # fmt: skip
     """Every program once a round over the same posts, for the same time at most."""
-    scene = make_scene(kafka, seeds)
+    topics = make_topics(kafka, seeds)
     report(f"publishing {options.posts:,} posts")
-    scene.publish("posts", post_records(texts, options.posts))
+    topics.publish("posts", post_records(texts, options.posts))
     runs: dict[str, list[PeerRun]] = {name: [] for name in starts}
     for number in range(options.rounds):
         for name, start in starts.items():
             report(f"round {number + 1} of {options.rounds}: {name}")
-            with start(scene) as program:
+            with start(topics) as program:
                 program.wait_until_ready()
-                runs[name].append(watch_for(program, scene, options.posts, options.seconds))
+                runs[name].append(watch_for(program, topics, options.posts, options.seconds))
     rows: list[tuple[Cell, ...]] = []
-    for name, mine in runs.items():
+    for name, own_runs in runs.items():
         report(f"latency of {name}")
-        rate = median(run.rate for run in mine)
-        slower = median(a.rate / b.rate for a, b in zip(runs["newsift"], mine, strict=True))
-        costs = (median(run.cpu for run in mine), median(run.resident for run in mine))
+        rate = median(run.rate for run in own_runs)
+        slower = median(a.rate / b.rate for a, b in zip(runs["newsift"], own_runs, strict=True))
+        costs = (median(run.cpu for run in own_runs), median(run.resident for run in own_runs))
         late: tuple[float | None, ...] = (None, None)
         if rate > 1.2 * RATE:
-            late = latency(make_scene(kafka, seeds), starts[name], texts, options.seconds)
+            late = latency(make_topics(kafka, seeds), starts[name], texts, options.seconds)
         rows.append((name, rate, slower, *costs, *late))
     header = (
         "program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB",
@@ -279,19 +279,19 @@ def speed(
     return ResultTable("peers", "The same posts and articles, medians of the rounds", header, rows)
 
 
-def make_scene(kafka: str, seeds: Sequence[Record]) -> StreamScene:
+def make_topics(kafka: str, seeds: Sequence[Record]) -> BenchTopics:
     """New topics, and the articles as newsift's seeds."""
-    scene = StreamScene.fresh(kafka)
+    topics = BenchTopics.fresh(kafka)
     for role in ("posts", "matches", "rejected"):
-        scene.create(role, PARTITIONS, {})
-    scene.create(SEEDS, 1, {"cleanup.policy": "compact"})
-    scene.publish(SEEDS, seeds)
-    return scene
+        topics.create(role, PARTITIONS, {})
+    topics.create(SEEDS, 1, {"cleanup.policy": "compact"})
+    topics.publish(SEEDS, seeds)
+    return topics
 
 
-def watch_for(program: WatchedWorker, scene: StreamScene, posts: int, seconds: float) -> PeerRun:
+def watch_for(program: WatchedWorker, topics: BenchTopics, posts: int, seconds: float) -> PeerRun:
     """Measure a program from its first commit on, for this time or until all posts are done."""
-    with scene.commits(program.group) as position:
+    with topics.commits(program.group) as position:
         began = time.perf_counter()
         while not (first := position()):
             program.check()
@@ -307,22 +307,22 @@ def watch_for(program: WatchedWorker, scene: StreamScene, posts: int, seconds: f
                 last, end = now, time.perf_counter()
                 cpu_s = program.cpu() - cpu
     if last == first:
-        raise NotAvailable(f"only {first:,} posts were committed in {seconds:g} s; take more")
+        raise NotAvailable(f"only {first:,} posts were committed; give more with --posts")
     count = last - first
     return PeerRun(count / (end - began), cpu_s / count * 1e6, program.resident())
 
 
 def latency(
-    scene: StreamScene, start: Start, texts: Sequence[str], seconds: float
+    topics: BenchTopics, start: Start, texts: Sequence[str], seconds: float
 ) -> tuple[float, float]:
     """Milliseconds from a post to its match: the median and the 99th percentile."""
-    with start(scene) as program:
+    with start(topics) as program:
         program.wait_until_ready()
-        values = latencies(scene, program, texts, RATE, seconds, WARM_S)
+        values = latencies(topics, program, texts, RATE, seconds, WARM_S)
     return percentile(values, 0.5), percentile(values, 0.99)
 
 
-def worth(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:
+def quality(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:
     """The quality of the scores on the labelled crises of the test split: means, × 100.
 
     Half of the everyday posts sets a threshold for each article, the other half judges.
@@ -340,13 +340,15 @@ def worth(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTa
             report(f"{name}: {crisis.name}")
             half = len(crisis.background) // 2
             evaluation = crisis._replace(background=crisis.background[half:])
-            cuts = np.quantile(score(crisis.background[:half], crisis.seeds), 1 - PASS, axis=0)
+            own_thresholds = np.quantile(
+                score(crisis.background[:half], crisis.seeds), 1 - PASS, axis=0
+            )
             scores = score(evaluation.posts, crisis.seeds)
             own = crisis_figures(Scores.of(scores, evaluation))
-            own |= threshold_figures(scores, cuts.astype(np.float32), evaluation)
-            for figure in WORTH:
+            own |= threshold_figures(scores, own_thresholds.astype(np.float32), evaluation)
+            for figure in QUALITY_FIGURES:
                 figures.setdefault(figure, []).append(own[figure])
-        rows.append((name, *(100 * mean(figures[figure]) for figure in WORTH)))
+        rows.append((name, *(100 * mean(figures[figure]) for figure in QUALITY_FIGURES)))
     events = ", ".join(crisis.name for crisis in crises)
-    title = f"Worth on labelled crises, × 100: {events}"
-    return ResultTable("worth", title, ("scores", *WORTH.values()), rows)
+    title = f"Quality on labelled crises, × 100: {events}"
+    return ResultTable("quality", title, ("scores", *QUALITY_FIGURES.values()), rows)

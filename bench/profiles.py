@@ -1,4 +1,4 @@
-"""The ways to compare posts with an event that the bench sets side by side."""
+"""The methods to compare posts with an event that the bench sets side by side."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import encoder
-from bench.crises import CrisisDraw, CrisisScene, scenes
+from bench.crises import CrisisDraw, CrisisPosts, crises_among_news
 from bench.measure import Cell, Report, ResultTable
 from encoder.embeddings import thresholds
 from encoder.model.weights import F32, I64
@@ -26,7 +26,7 @@ LABELS = 10
 FLOOD = 1000
 
 
-class WayScores(NamedTuple):
+class MethodScores(NamedTuple):
     """The scores of all posts, and which reach the automatic threshold."""
 
     scores: F32
@@ -34,104 +34,104 @@ class WayScores(NamedTuple):
     beta: float = 0.0
 
 
-Way = Callable[[CrisisDraw], WayScores]
+Method = Callable[[CrisisDraw], MethodScores]
 
 
-def highest(draw: CrisisDraw) -> WayScores:
+def highest(draw: CrisisDraw) -> MethodScores:
     """The maximum over the seeds, each with its own threshold: scores without a profile."""
-    scores = draw.scene.posts.similarity(draw.scene.seeds)  # [n, seeds]
-    cuts = thresholds(draw.scene.background, draw.scene.seeds, RATE)
-    return WayScores(scores.max(axis=1), np.any(scores >= cuts, axis=1))
+    scores = draw.crisis.posts.similarity(draw.crisis.seeds)  # [n, seeds]
+    limits = thresholds(draw.crisis.background, draw.crisis.seeds, RATE)
+    return MethodScores(scores.max(axis=1), np.any(scores >= limits, axis=1))
 
 
-def seed_mean(draw: CrisisDraw) -> WayScores:
+def seed_mean(draw: CrisisDraw) -> MethodScores:
     """The mean of the seeds alone."""
-    mean = np.asarray(draw.scene.seeds.as_vectors().mean(axis=0), np.float32).ravel()
-    axes = draw.scene.seeds.dense.shape[1]
+    mean = np.asarray(draw.crisis.seeds.as_vectors().mean(axis=0), np.float32).ravel()
+    axes = draw.crisis.seeds.dense.shape[1]
     slots = np.flatnonzero(mean[axes:]).astype(np.int32)
     return score_with(draw, EventVector.normalised(mean[:axes], slots, mean[axes:][slots]))
 
 
-def background_only(draw: CrisisDraw) -> WayScores:
+def background_only(draw: CrisisDraw) -> MethodScores:
     """The mean of the seeds minus the nearest background posts: a profile without a stream."""
-    return score_with(draw, learn(draw.scene.seeds, draw.scene.background).vector)
+    return score_with(draw, learn(draw.crisis.seeds, draw.crisis.background).vector)
 
 
-def without_labels(draw: CrisisDraw) -> WayScores:
+def without_labels(draw: CrisisDraw) -> MethodScores:
     """A profile learned from the stream, without labels and without a history."""
     profile = learned_from(draw)
     return score_with(draw, profile.vector, profile.beta)
 
 
-def with_labels(draw: CrisisDraw) -> WayScores:
+def with_labels(draw: CrisisDraw) -> MethodScores:
     """A profile learned from the stream and ten labels."""
     rows = draw.stream[choose_posts_to_label(draw, learned_from(draw).vector)]
     is_on = draw.is_on(rows)
-    posts = draw.scene.posts
+    posts = draw.crisis.posts
     on, off = (AuthoredPosts.anonymous(posts[rows[kind]]) for kind in (is_on, ~is_on))
-    profile = learn(draw.scene.seeds, draw.scene.background, stream_posts(draw), on, off)
+    profile = learn(draw.crisis.seeds, draw.crisis.background, stream_posts(draw), on, off)
     return score_with(draw, profile.vector, profile.beta)
 
 
-def with_history(draw: CrisisDraw) -> WayScores:
+def with_history(draw: CrisisDraw) -> MethodScores:
     """A profile learned from the second half of the stream; the first is the history of bursts."""
-    scene = draw.scene
-    news = draw.stream[draw.stream < scene.news]
+    crisis = draw.crisis
+    news = draw.stream[draw.stream < crisis.news]
     before, now = news[::2], np.setdiff1d(draw.stream, news[::2])
-    vector = learn(scene.seeds, scene.background).vector
-    cut = profile_threshold(vector, scene.background, RATE)
-    scores = vector.scores(scene.posts)
-    current, usual = (int((scores[rows] >= cut).sum()) for rows in (now, before))
+    vector = learn(crisis.seeds, crisis.background).vector
+    threshold = profile_threshold(vector, crisis.background, RATE)
+    scores = vector.scores(crisis.posts)
+    current, usual = (int((scores[rows] >= threshold).sum()) for rows in (now, before))
     burst = is_burst(current, usual, len(now) / (len(now) + len(before)))
-    posts = AuthoredPosts.anonymous(scene.posts[now])
-    profile = learn(scene.seeds, scene.background, posts, burst=burst)
+    posts = AuthoredPosts.anonymous(crisis.posts[now])
+    profile = learn(crisis.seeds, crisis.background, posts, burst=burst)
     return score_with(draw, profile.vector, profile.beta)
 
 
-def with_flood(draw: CrisisDraw) -> WayScores:
+def with_flood(draw: CrisisDraw) -> MethodScores:
     """One author repeats the twenty best posts of a silent stream until they are a thousand."""
-    news = draw.stream[draw.stream < draw.scene.news]
-    best = learn(draw.scene.seeds, draw.scene.background).vector.scores(draw.scene.posts[news])
+    news = draw.stream[draw.stream < draw.crisis.news]
+    best = learn(draw.crisis.seeds, draw.crisis.background).vector.scores(draw.crisis.posts[news])
     copies = np.repeat(news[np.argsort(-best)[:20]], FLOOD // 20)
     rows = np.concatenate([draw.stream, copies])
     authors = [None] * len(draw.stream) + ["flood"] * len(copies)
-    posts = AuthoredPosts(draw.scene.posts[rows], authors)
-    profile = learn(draw.scene.seeds, draw.scene.background, posts)
+    posts = AuthoredPosts(draw.crisis.posts[rows], authors)
+    profile = learn(draw.crisis.seeds, draw.crisis.background, posts)
     return score_with(draw, profile.vector, profile.beta)
 
 
 def stream_posts(draw: CrisisDraw) -> AuthoredPosts:
     """The stream of a draw; the data names no authors."""
-    return AuthoredPosts.anonymous(draw.scene.posts[draw.stream])
+    return AuthoredPosts.anonymous(draw.crisis.posts[draw.stream])
 
 
 def learned_from(draw: CrisisDraw) -> LearnedProfile:
     """The profile learned from the stream alone."""
-    return learn(draw.scene.seeds, draw.scene.background, stream_posts(draw))
+    return learn(draw.crisis.seeds, draw.crisis.background, stream_posts(draw))
 
 
 def choose_posts_to_label(draw: CrisisDraw, vector: EventVector) -> I64:
     """Ten posts of the stream: five drawn from the matches, five nearest to the threshold."""
-    scores = vector.scores(draw.scene.posts[draw.stream])
-    cut = profile_threshold(vector, draw.scene.background, RATE)
-    matches = np.flatnonzero(scores >= cut)
+    scores = vector.scores(draw.crisis.posts[draw.stream])
+    threshold = profile_threshold(vector, draw.crisis.background, RATE)
+    matches = np.flatnonzero(scores >= threshold)
     sample = matches[: LABELS // 2]  # the stream is in random order
-    near = np.setdiff1d(np.argsort(np.abs(scores - cut))[:LABELS], sample, assume_unique=True)
+    near = np.setdiff1d(np.argsort(np.abs(scores - threshold))[:LABELS], sample, assume_unique=True)
     return np.concatenate([sample, near[: LABELS - len(sample)]])
 
 
-def score_with(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> WayScores:
+def score_with(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> MethodScores:
     """The scores of all posts with a vector, at its automatic threshold."""
-    scores = vector.scores(draw.scene.posts)
-    cut = profile_threshold(vector, draw.scene.background, RATE)
-    return WayScores(scores, scores >= np.float32(cut), beta)
+    scores = vector.scores(draw.crisis.posts)
+    threshold = profile_threshold(vector, draw.crisis.background, RATE)
+    return MethodScores(scores, scores >= np.float32(threshold), beta)
 
 
 RATES = (50, 200, 500)
 MIDDLE = RATES.index(200)
 SILENT = 0
-# A row: the way, and the rate of posts on the event while it learns; None: the rate that is judged.
-ROWS: dict[str, tuple[Way, int | None]] = {
+# A row: the method, and the rate of posts on the event while it learns; None: the judged rate.
+ROWS: dict[str, tuple[Method, int | None]] = {
     "maximum over the seeds": (highest, SILENT),
     "mean of the seeds": (seed_mean, SILENT),
     "less the background, no stream": (background_only, SILENT),
@@ -167,27 +167,29 @@ def measure_profiles(model: str, data: Path, draws: int, report: Report) -> list
     """Every row on every crisis."""
     figures: dict[str, dict[str, ProfileFigures]] = {}
     with encoder.load(model, device="cpu") as enc:
-        for scene in scenes(enc, data):
-            figures[scene.name] = {row: mean_of(scene, row, draws, report) for row in ROWS}
+        for crisis in crises_among_news(enc, data):
+            figures[crisis.name] = {row: mean_of(crisis, row, draws, report) for row in ROWS}
     return [precision_part(figures, draws), threshold_part(figures)]
 
 
-def mean_of(scene: CrisisScene, row: str, draws: int, report: Report) -> ProfileFigures:
+def mean_of(crisis: CrisisPosts, row: str, draws: int, report: Report) -> ProfileFigures:
     """The mean figures of a row on an event."""
-    way, learns = ROWS[row]
-    each = []
+    method, learns = ROWS[row]
+    figures = []
     for seed in range(draws):
-        report(f"{scene.name}: {row}, draw {seed + 1} of {draws}")
+        report(f"{crisis.name}: {row}, draw {seed + 1} of {draws}")
         if learns is None:
-            several = [scene.draw(rate, seed) for rate in RATES]
-            each.append(figures_of(several, [way(draw) for draw in several]))
+            several = [crisis.draw(rate, seed) for rate in RATES]
+            figures.append(figures_of(several, [method(draw) for draw in several]))
         else:
-            draw = scene.draw(learns, seed)
-            each.append(figures_of([draw] * len(RATES), [way(draw)] * len(RATES)))
-    return mean_figures(each)
+            draw = crisis.draw(learns, seed)
+            figures.append(figures_of([draw] * len(RATES), [method(draw)] * len(RATES)))
+    return mean_figures(figures)
 
 
-def figures_of(draws: Sequence[CrisisDraw], scores_by_rate: Sequence[WayScores]) -> ProfileFigures:
+def figures_of(
+    draws: Sequence[CrisisDraw], scores_by_rate: Sequence[MethodScores]
+) -> ProfileFigures:
     """The figures of one draw for each rate; only the precision is of every rate."""
     precision = tuple(
         draw.precision(scores.scores, rate)
@@ -198,10 +200,10 @@ def figures_of(draws: Sequence[CrisisDraw], scores_by_rate: Sequence[WayScores])
     return ProfileFigures(precision, draw.off_topic(scores.scores), recall, passes, scores.beta)
 
 
-def mean_figures(each: Sequence[ProfileFigures]) -> ProfileFigures:
+def mean_figures(figures: Sequence[ProfileFigures]) -> ProfileFigures:
     """The mean of several figures."""
-    precision = np.mean([one.precision for one in each], axis=0)
-    rest = np.mean([one[1:] for one in each], axis=0)
+    precision = np.mean([draw.precision for draw in figures], axis=0)
+    rest = np.mean([draw[1:] for draw in figures], axis=0)
     return ProfileFigures(tuple(precision.tolist()), *rest.tolist())
 
 
@@ -212,13 +214,15 @@ def precision_part(figures: dict[str, dict[str, ProfileFigures]], draws: int) ->
         events = [figures[event][row] for event in figures]
         mean = mean_figures(events)
         rows.append([
-            row, *(100 * one.precision[MIDDLE] for one in events),
+            row, *(100 * event.precision[MIDDLE] for event in events),
             *(100 * share for share in mean.precision), 100 * mean.off_topic, mean.beta,
         ])  # fmt: skip
     names = [f"{event.replace('_', ' ')}, 1 in {RATES[MIDDLE]}" for event in figures]
     means = [f"mean, 1 in {rate}" for rate in RATES]
     title = f"Precision at 80 % recall, means of {draws} draws"
-    return ResultTable("precision", title, ("way", *names, *means, "off topic", "β"), rows, REMARKS)
+    return ResultTable(
+        "precision", title, ("method", *names, *means, "off topic", "β"), rows, REMARKS
+    )
 
 
 def threshold_part(figures: dict[str, dict[str, ProfileFigures]]) -> ResultTable:
@@ -235,4 +239,4 @@ def threshold_part(figures: dict[str, dict[str, ProfileFigures]]) -> ResultTable
         for event in figures
         for name in ("recall", "news in 1,000", "off topic")
     ]
-    return ResultTable("threshold", "At the automatic threshold", ("way", *header), rows)
+    return ResultTable("threshold", "At the automatic threshold", ("method", *header), rows)

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 import encoder
-from bench.crises import scenes
+from bench.crises import crises_among_news
 from bench.measure import Report, ResultTable
 from encoder.encoder import Encoder
 from newsift.statistics.feedback import learn, profile_threshold
@@ -83,14 +83,14 @@ def flat() -> CrisisStream:
 def crises(enc: Encoder, data: Path, odds: tuple[int, ...]) -> Iterator[CrisisStream]:
     """Each labelled crisis among news at these odds, scored by a profile without a stream."""
     rate = MatchingConfig().background_rate
-    for scene in scenes(enc, data):
-        vector = learn(scene.seeds, scene.background).vector
-        floor = profile_threshold(vector, scene.background, rate)
-        scores = vector.scores(scene.posts).astype(np.float64)
-        off, on, _ = np.split(scores, [scene.news, scene.news + scene.on])
+    for crisis in crises_among_news(enc, data):
+        vector = learn(crisis.seeds, crisis.background).vector
+        floor = profile_threshold(vector, crisis.background, rate)
+        scores = vector.scores(crisis.posts).astype(np.float64)
+        off, on, _ = np.split(scores, [crisis.news, crisis.news + crisis.on])
         for rare in odds:
             yield CrisisStream(
-                scene.name.replace("_", " "), f"1 in {rare:,}", on[on >= floor], off[off >= floor],
+                crisis.name.replace("_", " "), f"1 in {rare:,}", on[on >= floor], off[off >= floor],
                 len(on), len(off), 1 / rare, min(POSTS, ON_TOPIC * rare),
             )  # fmt: skip
 
@@ -117,30 +117,32 @@ class CutOutcome(NamedTuple):
     labels: int
 
 
-Way = Callable[[F64, Bools, Promise, Generator], CutOutcome]
+Method = Callable[[F64, Bools, Promise, Generator], CutOutcome]
 
 
-def fixed_count(count: int, best: int | None = None) -> Way:
+def fixed_count(count: int, best: int | None = None) -> Method:
     """A fixed number of labels of random matches, or of the best ones, and one test at the end."""
 
-    def way(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+    def method(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
         sample = at_random(count, scores[:best], random)
         return CutOutcome(precision_threshold(scores[sample], right[sample], *promise), len(sample))
 
-    return way
+    return method
 
 
 def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """The anytime test, after every label, until it succeeds or 200 labels are used."""
-    return _walk(scores, right, promise, random, on=False)
+    return _label_in_order(scores, right, promise, random, to_limit=False)
 
 
 def to_the_end(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """The anytime test, then more labels in drawn order until 200 are used, and a last test."""
-    return _walk(scores, right, promise, random, on=True)
+    return _label_in_order(scores, right, promise, random, to_limit=True)
 
 
-def _walk(scores: F64, right: Bools, promise: Promise, random: Generator, on: bool) -> CutOutcome:
+def _label_in_order(
+    scores: F64, right: Bools, promise: Promise, random: Generator, to_limit: bool
+) -> CutOutcome:
     labels_used: set[int] = set()
 
     def judge(place: int) -> bool | None:
@@ -152,7 +154,7 @@ def _walk(scores: F64, right: Bools, promise: Promise, random: Generator, on: bo
     hashes = [f"{place:09}" for place in random.permutation(len(scores))]
     cuts = FrozenCuts.from_scores(scores, *promise)
     progress = cuts.progress(scores, hashes, judge)
-    if on:
+    if to_limit:
         for place in sorted(range(len(scores)), key=hashes.__getitem__):
             judge(place)
         labels = {place: bool(right[place]) for place in labels_used}
@@ -181,7 +183,7 @@ def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) 
     return _loosest_where(lambda hits, n: hits >= least * n, scores, right, random)
 
 
-WAYS: dict[str, Way] = {
+METHODS: dict[str, Method] = {
     "60 labels": fixed_count(FEW),
     "200 labels": fixed_count(MANY),
     "the 60 best matches": fixed_count(FEW, best=FEW),
@@ -208,21 +210,21 @@ def _loosest_where(
 
 
 ODDS = (10, 100, 1_000)
-HEADER = ("stream", "on topic", "way", "given %", "broken %", "labels", "recall", "oracle's")
+HEADER = ("stream", "on topic", "method", "threshold %", "broken %", "labels", "recall", "oracle's")
 REMARKS = (
-    "Given: a threshold came out. Broken: it did, and the precision of the whole stream above it",
+    "Threshold: one came out. Broken: it did, and the precision of the whole stream above it",
     "is below what was promised; an empty top counts as broken. Both of all repetitions. Recall:",
     "of all posts on the event, 0 where no threshold came out; the oracle knows every label.",
 )
 
 
-class WayRow(NamedTuple):
-    """The outcome of one way on one stream: shares of all repetitions in per cent, and means."""
+class MethodRow(NamedTuple):
+    """The outcome of one method on one stream: shares of all repetitions in per cent, and means."""
 
     stream: str
     odds: str
-    way: str
-    given_share: float
+    method: str
+    threshold_share: float
     broken_share: float
     labels: float
     recall: float
@@ -243,21 +245,23 @@ def measure_promise(
 
 def simulate(
     streams: Iterable[CrisisStream], repetitions: int, promise: Promise, report: Report
-) -> list[WayRow]:
-    """Every way on the same streams, over repeated draws."""
+) -> list[MethodRow]:
+    """Every method on the same streams, over repeated draws."""
     rows = []
     for stream in streams:
         oracle = stream.recall(stream.oracle(promise.precision))
-        for name, way in WAYS.items():
+        for name, method in METHODS.items():
             report(f"{stream.name}, {stream.odds}: {name}")
             random = np.random.default_rng(crc32(f"{stream.name} {stream.odds}".encode()))
-            outcomes = [way(*stream.draw(random), promise, random) for _ in range(repetitions)]
-            thresholds = [one.threshold for one in outcomes if one.threshold is not None]
+            outcomes = [method(*stream.draw(random), promise, random) for _ in range(repetitions)]
+            thresholds = [
+                outcome.threshold for outcome in outcomes if outcome.threshold is not None
+            ]
             failures = sum(
                 stream.precision(threshold) < promise.precision for threshold in thresholds
             )
             shares = 100 * len(thresholds) / repetitions, 100 * failures / repetitions
-            labels = sum(one.labels for one in outcomes) / repetitions
+            labels = sum(outcome.labels for outcome in outcomes) / repetitions
             recall = sum(map(stream.recall, thresholds)) / repetitions
-            rows.append(WayRow(stream.name, stream.odds, name, *shares, labels, recall, oracle))
+            rows.append(MethodRow(stream.name, stream.odds, name, *shares, labels, recall, oracle))
     return rows

@@ -18,7 +18,7 @@ from train.data.readers import SkippedRows, crisis_posts, reports
 from worker.match.groups import MIN_STORY_SCORE, StoryGroups
 from worker.match.records import StoryKey
 
-CUTS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
+THRESHOLDS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 NEAR, UNLIKE = 0.7, 0.4  # of the shingles of two posts that they share
 LETTERS, MIN_WORDS = 4, 4  # in a shingle; and words of a post that is compared
 RETWEET = re.compile(r"\b(?:rt|via)\b\s*:?\s*@\w+:?", re.IGNORECASE)
@@ -41,7 +41,7 @@ class PairShares(NamedTuple):
     """The shares of pairs of one event's matches that reach a score, by kind of pair."""
 
     event: str
-    cut: float
+    threshold: float
     retweets: float | None
     same: float | None
     near: float | None
@@ -77,7 +77,7 @@ def measure_stories(data: Path, model: str, report: Report) -> list[ResultTable]
         for event, texts, vectors in matches_by_event(enc, data):
             report(f"{event}: {len(texts):,} matches")
             pairs = pairs_of(texts, vectors)
-            shares += [judge(event, pairs, cut) for cut in CUTS]
+            shares += [judge(event, pairs, threshold) for threshold in THRESHOLDS]
             for kind in ("retweet", "same", "near"):
                 sizes[kind] += int(getattr(pairs, kind).sum())
             groups.append(judge_groups(event, pairs, vectors))
@@ -108,12 +108,12 @@ def matches_by_event(
 
 def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     """Every pair of matches, once."""
-    bare = [bare_words(text) for text in texts]
+    plain = [plain_words(text) for text in texts]
     first, second = np.triu_indices(len(texts), 1)
-    whole, number = number_texts(texts), number_texts(bare)
-    long = np.array([len(words.split()) >= MIN_WORDS for words in bare], bool)
+    whole, number = number_texts(texts), number_texts(plain)
+    long = np.array([len(words.split()) >= MIN_WORDS for words in plain], bool)
     passed_on = np.array([RETWEET.search(text) is not None for text in texts], bool)
-    overlap = shared_shingles(bare)[first, second]
+    overlap = shared_shingles(plain)[first, second]
     is_copy = (whole[first] != whole[second]) & long[first] & long[second]
     equal = (number[first] == number[second]) & is_copy
     one_retweet = passed_on[first] != passed_on[second]
@@ -126,12 +126,12 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     )
 
 
-def judge(event: str, pairs: TextPairs, cut: float) -> PairShares:
+def judge(event: str, pairs: TextPairs, threshold: float) -> PairShares:
     """Which pairs reach a score, in per cent of their kind."""
-    reach = pairs.score >= np.float32(cut)
+    reach = pairs.score >= np.float32(threshold)
     retweets, same = percent(reach[pairs.retweet]), percent(reach[pairs.same])
     near, unlike = percent(reach[pairs.near]), percent(pairs.unlike[reach])
-    return PairShares(event, cut, retweets, same, near, unlike, 1e6 * float(reach.mean()))
+    return PairShares(event, threshold, retweets, same, near, unlike, 1e6 * float(reach.mean()))
 
 
 def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> GroupFigures:
@@ -156,7 +156,7 @@ def number_texts(texts: Sequence[str]) -> NDArray[np.int64]:
     return np.array([names[text] for text in texts], np.int64)
 
 
-def bare_words(text: str) -> str:
+def plain_words(text: str) -> str:
     """The words of a post in lower case, without RT, addresses and punctuation."""
     return " ".join(re.findall(r"\w+", LINKS_AND_MENTIONS.sub(" ", RETWEET.sub(" ", text)).lower()))
 
@@ -170,8 +170,8 @@ def shared_shingles(texts: Sequence[str]) -> Matrix:
         })
         for text in texts
     ]  # fmt: skip
-    sizes = np.array([len(each) for each in slots], np.int64)
-    flat = np.array([slot for each in slots for slot in each], np.int32)
+    sizes = np.array([len(row) for row in slots], np.int64)
+    flat = np.array([slot for row in slots for slot in row], np.int32)
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = SparseRows(indptr, flat, np.ones(len(flat), np.float32))
     common = rows.dot(rows)  # [n, n]

@@ -34,26 +34,26 @@ Record = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class StreamScene:
+class BenchTopics:
     """The topics of one measurement, on one broker."""
 
     kafka: str
-    name: str
+    prefix: str  # of their names
     width: int = PARTITIONS  # of the topics that the worker reads or writes
 
     @classmethod
-    def fresh(cls, kafka: str, width: int = PARTITIONS) -> "StreamScene":
+    def fresh(cls, kafka: str, width: int = PARTITIONS) -> "BenchTopics":
         return cls(kafka, f"bench-{int(time.time() * 1000):x}", width)
 
-    def topic(self, role: str) -> str:
+    def name(self, role: str) -> str:
         """The name of the topic in this role: posts, matches, rejected, or a set of seeds."""
-        return f"{self.name}-{role}"
+        return f"{self.prefix}-{role}"
 
     def partitions(self, role: str) -> list[TopicPartition]:
-        return [TopicPartition(self.topic(role), p) for p in range(self.width)]
+        return [TopicPartition(self.name(role), p) for p in range(self.width)]
 
     def create(self, role: str, partitions: int, configs: dict[str, str]) -> None:
-        topic = NewTopic(self.topic(role), partitions, 1, topic_configs=configs)
+        topic = NewTopic(self.name(role), partitions, 1, topic_configs=configs)
         with KafkaAdminClient(bootstrap_servers=self.kafka) as admin:
             admin.create_topics([topic])
 
@@ -64,7 +64,7 @@ class StreamScene:
             bootstrap_servers=self.kafka, linger_ms=20, batch_size=2**17, compression_type="gzip"
         ) as producer:
             for key, value in records:
-                producer.send(self.topic(role), value, key=key)
+                producer.send(self.name(role), value, key=key)
                 count += 1
             producer.flush()
         return count
@@ -99,8 +99,8 @@ def threshold_for(
 ) -> float:
     """The score that this share of the posts reaches with at least one of the articles."""
     best, _ = enc.posts(texts[:SAMPLE]).search(enc.articles(articles), k=1)
-    cut: float = np.quantile(best[:, 0], 1 - share).item()
-    return min(max(cut, 1e-6), 1.0)
+    threshold: float = np.quantile(best[:, 0], 1 - share).item()
+    return min(max(threshold, 1e-6), 1.0)
 
 
 READY_TIMEOUT_S = 300.0  # for a worker with many seeds
@@ -118,7 +118,7 @@ class WatchedProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WatchedWorker:
-    """A worker or peer on a scene's topics, and its consumer group."""
+    """A worker or peer on some topics, and its consumer group."""
 
     process: WatchedProcess
     group: str
@@ -153,21 +153,21 @@ class WatchedWorker:
 
 @contextmanager
 def running_worker(
-    scene: StreamScene, seeds: str, settings: Mapping[str, str] | None = None
+    topics: BenchTopics, seeds: str, settings: Mapping[str, str] | None = None
 ) -> Iterator[WatchedWorker]:
-    """A worker on the scene's topics, with the seeds of this role.
+    """A worker on these topics, with the seeds of this role.
 
     `settings` are further environment variables.
     """
-    group = f"{scene.name}-{seeds}-{time.time_ns():x}"
-    topics = {role: scene.topic(role) for role in ("posts", "matches", "rejected")}
-    topics["seeds"] = scene.topic(seeds)
-    env = {f"NEWSIFT_TOPICS__{role.upper()}": name for role, name in topics.items()}
+    group = f"{topics.prefix}-{seeds}-{time.time_ns():x}"
+    names = {role: topics.name(role) for role in ("posts", "matches", "rejected")}
+    names["seeds"] = topics.name(seeds)
+    env = {f"NEWSIFT_TOPICS__{role.upper()}": name for role, name in names.items()}
     # With PYTHONDONTWRITEBYTECODE, Python would compile all modules at each start.
     env |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": "", **(settings or {})}
     with (
         tempfile.TemporaryDirectory() as folder,
-        worker_process(scene.kafka, Path(folder), env) as process,
+        worker_process(topics.kafka, Path(folder), env) as process,
     ):
         yield WatchedWorker(process, group)
 
@@ -177,17 +177,17 @@ WARM_UP_S = 5.0
 
 
 def latencies(
-    scene: StreamScene, worker: WatchedWorker, texts: Sequence[str], rate: int, seconds: float,
+    topics: BenchTopics, worker: WatchedWorker, texts: Sequence[str], rate: int, seconds: float,
     warm_up_s: float = WARM_UP_S,
 ) -> list[float]:  # fmt: skip
     """Milliseconds from a post's timestamp to its match at a consumer, after the warm-up."""
     stop = threading.Event()
     arrivals: list[tuple[int, float]] = []
-    reader = threading.Thread(target=collect_matches, args=(scene, stop, arrivals))
+    reader = threading.Thread(target=collect_matches, args=(topics, stop, arrivals))
     reader.start()
     try:
         start = time.time()
-        send_steadily(scene, texts, rate, seconds + warm_up_s)
+        send_steadily(topics, texts, rate, seconds + warm_up_s)
         time.sleep(2)
         worker.check()
     finally:
@@ -196,26 +196,26 @@ def latencies(
     return [arrival * 1e3 - at for at, arrival in arrivals if at / 1e3 > start + warm_up_s]
 
 
-def send_steadily(scene: StreamScene, texts: Sequence[str], rate: int, seconds: float) -> None:
+def send_steadily(topics: BenchTopics, texts: Sequence[str], rate: int, seconds: float) -> None:
     records, count, start = post_records(texts, int(rate * seconds)), 0, time.perf_counter()
-    with KafkaProducer(bootstrap_servers=scene.kafka, linger_ms=0) as producer:
+    with KafkaProducer(bootstrap_servers=topics.kafka, linger_ms=0) as producer:
         while due := int((time.perf_counter() - start) * rate) - count + 1:
             batch = list(islice(records, due))
             if not batch:
                 break
             for key, value in batch:
-                producer.send(scene.topic("posts"), value, key=key)
+                producer.send(topics.name("posts"), value, key=key)
             count += len(batch)
             time.sleep(SEND_INTERVAL_S)
         producer.flush()
 
 
 def collect_matches(
-    scene: StreamScene, stop: threading.Event, arrivals: list[tuple[int, float]]
+    topics: BenchTopics, stop: threading.Event, arrivals: list[tuple[int, float]]
 ) -> None:
     """Append the times at which each match's post was sent and the match arrived."""
-    with KafkaConsumer(bootstrap_servers=scene.kafka, fetch_max_wait_ms=100) as consumer:
-        parts = scene.partitions("matches")
+    with KafkaConsumer(bootstrap_servers=topics.kafka, fetch_max_wait_ms=100) as consumer:
+        parts = topics.partitions("matches")
         consumer.assign(parts)
         consumer.seek_to_end()
         for part in parts:
@@ -239,7 +239,7 @@ class MemoryReading(NamedTuple):
 
 
 def memory(
-    scene: StreamScene, seeds: str, texts: Sequence[str], posts: int, report: Report
+    topics: BenchTopics, seeds: str, texts: Sequence[str], posts: int, report: Report
 ) -> list[MemoryReading]:
     """Ten readings while a worker processes the posts."""
     total, end = [0], threading.Event()
@@ -252,26 +252,26 @@ def memory(
                 time.sleep(0.2)
                 continue
             chunk = min(CHUNK_POSTS, posts - count)
-            count += scene.publish("posts", (next(records) for _ in range(chunk)))
+            count += topics.publish("posts", (next(records) for _ in range(chunk)))
 
-    with running_worker(scene, seeds) as worker:
+    with running_worker(topics, seeds) as worker:
         worker.wait_until_ready()
         feeder = threading.Thread(target=feed)
         feeder.start()
         try:
-            return memory_readings(worker, scene, posts, total, report)
+            return memory_readings(worker, topics, posts, total, report)
         finally:
             end.set()
             feeder.join()
 
 
 def memory_readings(
-    worker: WatchedWorker, scene: StreamScene, posts: int, total: list[int], report: Report
+    worker: WatchedWorker, topics: BenchTopics, posts: int, total: list[int], report: Report
 ) -> list[MemoryReading]:
-    """`done` is updated with the number of committed posts."""
+    """`total` is updated with the number of committed posts."""
     rows: list[MemoryReading] = []
     last_progress, last_posts, last_cpu = time.monotonic(), 0, worker.cpu()
-    with scene.commits(worker.group) as position:
+    with topics.commits(worker.group) as position:
         while total[0] < posts:
             worker.check()
             time.sleep(0.5)
@@ -329,18 +329,18 @@ def encoder_row(model: str, texts: Sequence[str]) -> Measure:
     return measure
 
 
-def worker_row(scene: StreamScene, seeds: str, posts: int) -> Measure:
+def worker_row(topics: BenchTopics, seeds: str, posts: int) -> Measure:
     def measure() -> Speed:
-        with running_worker(scene, seeds) as worker:
+        with running_worker(topics, seeds) as worker:
             worker.wait_until_ready()
-            return watch(worker, scene, posts)
+            return watch(worker, topics, posts)
 
     return measure
 
 
-def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Speed:
+def watch(worker: WatchedWorker, topics: BenchTopics, posts: int) -> Speed:
     """The rate and the CPU between the first observed commit and the last."""
-    with scene.commits(worker.group) as position:
+    with topics.commits(worker.group) as position:
         first = last = position()
         start = end = time.perf_counter()
         cpu = worker.cpu()
@@ -356,15 +356,15 @@ def watch(worker: WatchedWorker, scene: StreamScene, posts: int) -> Speed:
                 first, start, cpu = last, end, worker.cpu()
     count = last - first
     if count < posts / 4:
-        raise NotAvailable(f"{posts:,} posts were over too soon to be timed; take more")
+        raise NotAvailable(f"{posts:,} posts are too few to be timed; give more with --posts")
     return Speed(count / (end - start), (worker.cpu() - cpu) / count * 1e6)
 
 
-def empty_row(scene: StreamScene, posts: int) -> Measure:
+def empty_row(topics: BenchTopics, posts: int) -> Measure:
     """Faust's stream of single events, into an agent that does nothing."""
     env = dict(os.environ) | {
-        "BENCH_KAFKA": scene.kafka,
-        "BENCH_TOPIC": scene.topic("posts"),
+        "BENCH_KAFKA": topics.kafka,
+        "BENCH_TOPIC": topics.name("posts"),
         "BENCH_POSTS": str(min(posts, EMPTY_POSTS)),
     }
 
@@ -404,7 +404,7 @@ class StreamOptions:
     memory_posts: int
     only: frozenset[str]
 
-    def wants(self, part: str) -> bool:
+    def includes(self, part: str) -> bool:
         """Memory takes long and is measured only by name."""
         return part in self.only if self.only else part != "memory"
 
@@ -413,11 +413,12 @@ def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
     if unknown := options.only - set(PARTS):
         raise InputError(f"--only: {', '.join(sorted(unknown))} is not a part; choose from {PARTS}")
     with broker(options.kafka) as kafka:
-        stage = StreamStage(options, kafka, report)
-        return [stage.where(), *(getattr(stage, part)() for part in filter(options.wants, PARTS))]
+        parts = StreamBench(options, kafka, report)
+        chosen = filter(options.includes, PARTS)
+        return [parts.where(), *(getattr(parts, part)() for part in chosen)]
 
 
-class StreamStage:
+class StreamBench:
     """The parts of the bench, each with topics of its own on one broker."""
 
     def __init__(self, options: StreamOptions, kafka: str, report: Report) -> None:
@@ -426,7 +427,7 @@ class StreamStage:
         self.articles = read_articles(options.articles or options.data, MANY)
         self.sets = sorted({min(FEW, len(self.articles)), len(self.articles)})
         with encoder.load(MODEL, device="cpu") as enc:
-            self.cuts = {
+            self.thresholds = {
                 count: threshold_for(enc, self.posts, self.articles[:count], SHARE)
                 for count in self.sets
             }
@@ -440,30 +441,30 @@ class StreamStage:
         })  # fmt: skip
 
     def start(self) -> ResultTable:
-        scene = self._scene(self.sets)
+        topics = self._make_topics(self.sets)
         rows = []
         for count in self.sets:
-            with running_worker(scene, seeds_of(count)) as worker:
+            with running_worker(topics, seeds_of(count)) as worker:
                 rows.append((f"{count:,} seeds", worker.wait_until_ready(), worker.resident()))
         return ResultTable("start", "Start", ("start to ready", "seconds", "MB resident"), rows)
 
     def speed(self) -> ResultTable:
-        scene, count = self._scene(self.sets), self.options.posts
+        topics, count = self._make_topics(self.sets), self.options.posts
         self.report(f"publishing {count:,} posts")
-        scene.publish("posts", post_records(self.posts, count))
+        topics.publish("posts", post_records(self.posts, count))
         rows = {"encoder: text → embeddings": encoder_row(MODEL, self.posts)}
         for seeds in self.sets:
-            rows[f"worker, {seeds:,} seeds"] = worker_row(scene, seeds_of(seeds), count)
-        rows["Faust's agent that does nothing"] = empty_row(scene, count)
+            rows[f"worker, {seeds:,} seeds"] = worker_row(topics, seeds_of(seeds), count)
+        rows["Faust's agent that does nothing"] = empty_row(topics, count)
         return speed_part(rounds_of(rows, self.options.rounds, self.report))
 
     def latency(self) -> ResultTable:
         seeds = self.sets[0]
-        scene = self._scene([seeds])
+        topics = self._make_topics([seeds])
         self.report(f"{RATE:,} posts a second")
-        with running_worker(scene, seeds_of(seeds)) as worker:
+        with running_worker(topics, seeds_of(seeds)) as worker:
             worker.wait_until_ready()
-            milliseconds = latencies(scene, worker, self.posts, RATE, self.options.seconds)
+            milliseconds = latencies(topics, worker, self.posts, RATE, self.options.seconds)
         if not milliseconds:
             raise NotAvailable("no match came; give other posts with --data")
         title = f"Produce → match at {RATE:,} posts/s, {len(milliseconds):,} matches"
@@ -472,8 +473,10 @@ class StreamStage:
 
     def memory(self) -> ResultTable:
         few, posts = self.sets[0], self.options.memory_posts
-        scene = self._scene([few], {"retention.bytes": str(2**28), "segment.bytes": str(2**26)})
-        readings = memory(scene, seeds_of(few), self.posts, posts, self.report)
+        topics = self._make_topics(
+            [few], {"retention.bytes": str(2**28), "segment.bytes": str(2**26)}
+        )
+        readings = memory(topics, seeds_of(few), self.posts, posts, self.report)
         first = readings[0]
         rows = [
             (now.posts, now.resident, now.resident / first.resident, now.cpu, now.cpu / first.cpu)
@@ -482,17 +485,19 @@ class StreamStage:
         header = ("posts", "MB resident", "× the first", "CPU µs a post", "× the first's")
         return ResultTable("memory", "Memory and cost", header, rows)
 
-    def _scene(self, sets: Sequence[int], limits: Mapping[str, str] | None = None) -> StreamScene:
+    def _make_topics(
+        self, sets: Sequence[int], limits: Mapping[str, str] | None = None
+    ) -> BenchTopics:
         """New topics, with a control topic for each set of seeds."""
-        scene = StreamScene.fresh(self.kafka)
+        topics = BenchTopics.fresh(self.kafka)
         for role in ("posts", "matches", "rejected"):
-            scene.create(role, PARTITIONS, dict(limits or {}))
+            topics.create(role, PARTITIONS, dict(limits or {}))
         for count in sets:
             self.report(f"publishing {count:,} seeds")
-            scene.create(seeds_of(count), 1, {"cleanup.policy": "compact"})
-            seeds = seed_records(self.articles[:count], self.cuts[count])
-            scene.publish(seeds_of(count), seeds)
-        return scene
+            topics.create(seeds_of(count), 1, {"cleanup.policy": "compact"})
+            seeds = seed_records(self.articles[:count], self.thresholds[count])
+            topics.publish(seeds_of(count), seeds)
+        return topics
 
 
 def rounds_of(rows: Mapping[str, Measure], rounds: int, report: Report) -> dict[str, list[Speed]]:
@@ -506,15 +511,15 @@ def rounds_of(rows: Mapping[str, Measure], rounds: int, report: Report) -> dict[
 
 def speed_part(results: Mapping[str, list[Speed]]) -> ResultTable:
     """Ratios are to the first row, the encoder, and to the last, Faust's empty agent."""
-    rates = {name: [one.rate for one in speeds] for name, speeds in results.items()}
-    against = ("× encoder", "× empty agent")
-    header = ("row", "posts/s", "lowest", "highest", *against, "CPU µs a post")
+    rates = {name: [speed.rate for speed in speeds] for name, speeds in results.items()}
+    ratio_names = ("× encoder", "× empty agent")
+    header = ("row", "posts/s", "lowest", "highest", *ratio_names, "CPU µs a post")
     first, *_, last = rates.values()
     rows = []
-    for name, mine in rates.items():
-        cpu = [one.cpu for one in results[name] if one.cpu is not None]
-        ratios = ratio(mine, first), ratio(mine, last)
-        rows.append((name, *spread(mine), *ratios, median(cpu) if cpu else None))
+    for name, values in rates.items():
+        cpu = [speed.cpu for speed in results[name] if speed.cpu is not None]
+        ratios = ratio(values, first), ratio(values, last)
+        rows.append((name, *spread(values), *ratios, median(cpu) if cpu else None))
     return ResultTable("speed", "Posts a second, the rows interleaved", header, rows)
 
 

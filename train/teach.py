@@ -109,7 +109,7 @@ def add_states(
     for part in blocks_of(missing, STATES_BLOCK):
         if part:
             with bf16_autocast("cpu"):
-                read = [one for block in blocks_of(part, BLOCK) for one in teacher.states(block)]
+                read = [text for block in blocks_of(part, BLOCK) for text in teacher.states(block)]
             states.add(part, read)
             click.echo(f"states: {progress.add(len(part))}")
 

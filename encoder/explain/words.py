@@ -177,7 +177,7 @@ class Explainer:
         used, posts = distinct([post for post, _ in pairs])
         rows, places = distinct([article for _, article in pairs])
         words = [texts[i] for i in used]
-        ids = [self._ids(each) for each in words]
+        ids = [self._ids(text) for text in words]
         index = np.array(list(zip(posts, places, strict=True)))
         read = np.fromiter(chain.from_iterable(ids), np.int32)
         offsets = np.cumsum([0, *map(len, ids)])

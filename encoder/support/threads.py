@@ -64,8 +64,8 @@ class ThreadPool:
             while in_flight:
                 yield in_flight.popleft().result()
         finally:  # a job failed, or the caller stopped iterating
-            for each in in_flight:
-                each.cancel()
+            for future in in_flight:
+                future.cancel()
 
     def close(self) -> None:
         """Finish the jobs in flight and end the threads."""

@@ -259,7 +259,7 @@ class FeedState(msgspec.Struct):
 
     def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
         """The articles to read now, new ones first."""
-        entries = (each for each in self.articles.values() if each.seen_at == self.seen_at)
+        entries = (article for article in self.articles.values() if article.seen_at == self.seen_at)
         candidates = [
             article for article in entries if article.published_at + keep > now and article.due(now)
         ]

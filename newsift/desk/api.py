@@ -127,9 +127,9 @@ def _shorten(value: object, most: int = MAX_VALUE_CHARS) -> object:
     if isinstance(value, str):
         return shorten(value, most)
     if isinstance(value, list):
-        return [_shorten(each, MAX_NESTED_CHARS) for each in value]
+        return [_shorten(item, MAX_NESTED_CHARS) for item in value]
     if isinstance(value, dict):
-        return {name: _shorten(each, MAX_NESTED_CHARS) for name, each in value.items()}
+        return {name: _shorten(item, MAX_NESTED_CHARS) for name, item in value.items()}
     return value
 
 

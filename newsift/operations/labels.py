@@ -212,10 +212,10 @@ def freeze_queue(
     """
     matches = read_event_matches(cluster, config, event, start)
     current = current_queue(
-        each for each in labels if each.drawn == "certify" and each.post_id in matches
+        label for label in labels if label.drawn == "certify" and label.post_id in matches
     )
     nonce = current.nonce if current else nonce
-    candidates = [each.candidate for each in matches.values()]
+    candidates = [match.candidate for match in matches.values()]
     if kind == "certify":
         target = PromiseTarget.for_profile(profile)
         times = (milliseconds(utc(match.record.processed_at)) for match in matches.values())
@@ -223,8 +223,8 @@ def freeze_queue(
         queue = CertifyQueue(candidates, target.precision, target.test_confidence, name)
         return FrozenQueue(queue, matches, profile)
     answers = request_near_answers(config, event, lambda: cluster.cluster_id)
-    thresholds = [each.match.threshold for each in matches.values()][-1:]
-    thresholds += [each.threshold for each in answers if each.edges]
+    thresholds = [match.match.threshold for match in matches.values()][-1:]
+    thresholds += [answer.threshold for answer in answers if answer.edges]
     near = merge_near_candidates(answers)
     return FrozenQueue(
         LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches, profile

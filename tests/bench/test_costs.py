@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import bench
-from bench.costs import FittedRuns, Reading, Run, Sizes, frames, prediction, validation_runs
+from bench.costs import FittedRuns, Run, RunCosts, Sizes, frames, prediction, validation_runs
 from bench.measure import NotAvailable
 from newsift.operations.capacity import plan_capacity, read_costs
 from tests.encoder.small import WORDS
@@ -14,9 +14,9 @@ from tests.train.folders import write
 from worker.posts.read import Post, read_post
 
 
-def reading(run: Run) -> Reading:
+def reading(run: Run) -> RunCosts:
     """What a run costs where each of the first seeds costs the same, and each other one."""
-    return Reading(
+    return RunCosts(
         cpu_us=20
         + min(run.seeds, 1000) * 0.005
         + max(run.seeds - 1000, 0) * 0.002
@@ -63,7 +63,7 @@ def test_the_whole_of_it_on_a_few_posts(tmp_path: Path) -> None:
     args = ["costs", "--data", str(tmp_path), "--posts", "50000", "--rounds", "1", "--json"]
     done = CliRunner().invoke(bench, [*args, "--out", str(out)])
     if isinstance(done.exception, NotAvailable):
-        assert "over too soon" in str(done.exception)  # a fast machine, and few posts
+        assert "too few to be timed" in str(done.exception)  # a fast machine, and few posts
         return
     assert done.exit_code == 0, done.output
     tables = json.loads(done.stdout.splitlines()[-1])

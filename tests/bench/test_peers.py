@@ -9,7 +9,7 @@ import pytest
 from bench import peer_programs, peers
 from bench.lucene_words import LuceneWords
 from bench.peer_programs import PeerJob, PeerMatcher
-from bench.peers import peers_by_vectors, worth
+from bench.peers import peers_by_vectors, quality
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from tests.train.folders import write
@@ -30,7 +30,7 @@ def test_the_worth_of_scores_that_rank_half_of_the_posts_first(tmp_path: Path) -
         ones = [post.startswith("flood") and int(post[6:]) < 5 for post in posts]
         return np.repeat(np.array(ones, np.float32)[:, None], len(articles), 1)
 
-    [row] = worth(tmp_path, {"half": score}, lambda line: None).rows
+    [row] = quality(tmp_path, {"half": score}, lambda line: None).rows
     recall, precision, _, off_topic, background = row[1:]
     assert (recall, off_topic, background) == (100, 75, 75)  # a cut at 0 lets all pass
     assert precision == pytest.approx(100 / 26)

@@ -3,7 +3,7 @@ import pytest
 
 import bench.background
 from bench.background import backgrounds, passes_of
-from bench.crises import CrisisScene, exclude_background
+from bench.crises import CrisisPosts, exclude_background
 from encoder import Encoder
 from encoder.backends.choose import open_backend
 from encoder.embeddings import thresholds
@@ -14,27 +14,27 @@ from worker.match.drift import HIGH_SHARE
 NEWS, ON, OFF = 60, 20, 5
 
 
-def scene() -> CrisisScene:
+def crisis() -> CrisisPosts:
     model = small_model()
     enc = Encoder(model, *open_backend(model, "cpu", 1))
     seeds = enc.articles([("storm", "flood river city")])
     posts = enc.posts(background(NEWS + ON + OFF))
-    return CrisisScene("an event", seeds, enc.background, posts, NEWS, ON)
+    return CrisisPosts("an event", seeds, enc.background, posts, NEWS, ON)
 
 
 def test_nothing_that_judges_was_learned_from() -> None:
-    draw = scene().draw(11, 0)
+    draw = crisis().draw(11, 0)
     assert sorted([*draw.stream, *draw.news, *draw.on]) == list(range(NEWS + ON))
     assert draw.is_on(draw.stream).sum() == 3
     assert (draw.news < NEWS).all()
     assert (draw.on >= NEWS).all()
-    assert not draw.is_on(scene().draw(0, 0).stream).any()
+    assert not draw.is_on(crisis().draw(0, 0).stream).any()
     with pytest.raises(InputError, match="an event: 20 posts, 30 are needed"):
-        scene().draw(3, 0)
+        crisis().draw(3, 0)
 
 
 def test_precision_is_that_of_a_stream_counted_out() -> None:
-    draw = scene().draw(0, 1)
+    draw = crisis().draw(0, 1)
     scores = np.random.default_rng(2).permutation(NEWS + ON + OFF).astype(np.float32)
     cut = sorted(scores[draw.on])[-16]
     on, news = 16 / ON, sum(score >= cut for score in scores[draw.news]) / len(draw.news)
@@ -43,7 +43,7 @@ def test_precision_is_that_of_a_stream_counted_out() -> None:
 
 
 def test_a_post_of_the_background_judges_nothing() -> None:
-    whole = scene()
+    whole = crisis()
     again = exclude_background(whole.background[:9], whole.background)
     assert len(again) == 0
     assert len(exclude_background(whole.posts, whole.background[:0])) == NEWS + ON + OFF
@@ -58,7 +58,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_passes_are_counted_post_by_post() -> None:
-    whole = scene()
+    whole = crisis()
     articles, news = whole.posts[:9], whole.posts[20:]
     row = passes_of("news", "own", articles, whole.background, news)
     cuts, scores = thresholds(whole.background, articles, RATE), news.similarity(articles)
@@ -73,11 +73,11 @@ def test_passes_are_counted_post_by_post() -> None:
 
 
 def test_posts_that_score_high_are_left_out_of_the_background() -> None:
-    draw = scene().draw(11, 0)
+    draw = crisis().draw(11, 0)
     shipped, every, *fewer = backgrounds(draw)
-    assert len(shipped) == len(draw.scene.background)
+    assert len(shipped) == len(draw.crisis.background)
     assert len(every) == len(draw.stream)
-    (cut,) = thresholds(draw.scene.background, draw.scene.seeds, RATE)
-    scores = draw.scene.posts[draw.stream].similarity(draw.scene.seeds)[:, 0]
+    (cut,) = thresholds(draw.crisis.background, draw.crisis.seeds, RATE)
+    scores = draw.crisis.posts[draw.stream].similarity(draw.crisis.seeds)[:, 0]
     for posts, factor in zip(fewer, (1.1, 1.2, 1.3), strict=True):
         assert len(posts) == sum(score < np.float32(factor) * cut for score in scores)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.promise import FEW, MANY, WAYS, CrisisStream, Promise, flat, simulate
+from bench.promise import FEW, MANY, METHODS, CrisisStream, Promise, flat, simulate
 
 PROMISE = Promise(0.8, 0.9)
 RANDOM = np.random.default_rng(8)
@@ -36,17 +36,17 @@ def test_the_oracle_takes_the_loosest_threshold_of_all() -> None:
 
 
 def test_the_simulation_tells_the_ways_that_keep_the_promise_from_those_that_break_it() -> None:
-    rows = {row.way: row for row in simulate([flat()], 300, PROMISE, lambda _: None)}
-    assert list(rows) == list(WAYS)
+    rows = {row.method: row for row in simulate([flat()], 300, PROMISE, lambda _: None)}
+    assert list(rows) == list(METHODS)
     for name, row in rows.items():
-        assert row.broken_share == row.given_share  # on a flat stream any threshold breaks it
+        assert row.broken_share == row.threshold_share  # on a flat stream any threshold breaks it
         assert (row.broken_share > 13) == name.startswith("wrong"), name
 
 
 def test_where_there_is_much_to_find_it_is_found() -> None:
-    rows = {row.way: row for row in simulate([STREAM], 40, PROMISE, lambda _: None)}
+    rows = {row.method: row for row in simulate([STREAM], 40, PROMISE, lambda _: None)}
     for name, most in (("60 labels", FEW), ("a look after each, 200 at most", MANY)):
-        assert rows[name].given_share > 50
+        assert rows[name].threshold_share > 50
         assert rows[name].broken_share <= 10
         assert 0 < rows[name].recall <= rows[name].oracle + 0.05
         assert rows[name].labels <= most

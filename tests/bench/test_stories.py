@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.stories import CUTS, NEAR, UNLIKE, bare_words, judge, pairs_of, shared_shingles
+from bench.stories import NEAR, THRESHOLDS, UNLIKE, judge, pairs_of, plain_words, shared_shingles
 from tests.train.folders import write
 from tests.worker.fake import Command
 from tests.worker.small import small_encoder
@@ -22,7 +22,7 @@ def shingles(text: str) -> set[str]:
 
 
 def test_shared_shingles_are_those_of_sets() -> None:
-    texts = [bare_words(text) for text in TEXTS] + [""]
+    texts = [plain_words(text) for text in TEXTS] + [""]
     result = shared_shingles(texts)
     for a, b in combinations(range(len(texts)), 2):
         one, other = shingles(texts[a]), shingles(texts[b])
@@ -41,14 +41,14 @@ def test_pairs_are_of_the_kinds_that_they_are_by_eye() -> None:
     assert kinds["same"] == {(0, 2)}  # the cats are too short to tell
     assert kinds["near"] == {(0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3)}
     scores = vectors.similarity(vectors)
-    for cut in CUTS:
+    for cut in THRESHOLDS:
         reach = [pair for pair in names if scores[pair] >= np.float32(cut)]
         row = judge("e", pairs, cut)
         assert row.near == pytest.approx(100 * len(kinds["near"] & set(reach)) / 6)
         assert row.random == pytest.approx(1e6 * len(reach) / len(names))
         unlike = [
             pair for pair in reach
-            if shared_shingles([bare_words(TEXTS[at]) for at in pair])[0, 1] < UNLIKE
+            if shared_shingles([plain_words(TEXTS[at]) for at in pair])[0, 1] < UNLIKE
         ]  # fmt: skip
         assert row.unlike == pytest.approx(100 * len(unlike) / len(reach))
     assert 0 < UNLIKE < NEAR < 1
@@ -65,7 +65,7 @@ def test_the_command_tells_both_tables(newsift: Command, tmp_path: Path) -> None
         write(tmp_path / "crisis" / f"{name}.jsonl.gz", lines)
     done = newsift("bench", "stories", "--data", str(tmp_path), "--json")
     result = json.loads(done.out)
-    assert [row["score"] for row in result["pairs"]["rows"]] == list(CUTS)
+    assert [row["score"] for row in result["pairs"]["rows"]] == list(THRESHOLDS)
     assert result["pairs"]["rows"][-1]["retweets %"] == 100
     assert result["groups"]["rows"] == [{
         "event": "fire", "matches": 2, "groups": 1, "largest": 2,

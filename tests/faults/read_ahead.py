@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench.stream import StreamScene, post_records, seed_records
+from bench.stream import BenchTopics, post_records, seed_records
 from newsift.cli.processes import free_port, stop_group
 from tests.broker.clients import admin, until
 from tests.broker.kafka import ApacheKafka
@@ -98,17 +98,17 @@ def cluster(folder: Path, count: int) -> Iterator[str]:
 
 def measure(address: str, folder: Path) -> tuple[int, int, float]:
     """The most bytes read ahead and resident, and the posts a second."""
-    scene = StreamScene.fresh(address, PARTITIONS)
+    topics = BenchTopics.fresh(address, PARTITIONS)
     for role in ("posts", "matches", "rejected"):
-        scene.create(role, PARTITIONS, {})
-    scene.create("seeds", 1, {"cleanup.policy": "compact"})
+        topics.create(role, PARTITIONS, {})
+    topics.create("seeds", 1, {"cleanup.policy": "compact"})
     chance = random.Random(1)
     words = [f"{chance.getrandbits(40):x}" for _ in range(1_000)]
     texts = [" ".join(chance.choices(words, k=WORDS)) for _ in range(TEXTS)]
-    scene.publish("seeds", seed_records([("", texts[0])], 1.0))
-    scene.publish("posts", post_records(texts[1:], POSTS))
+    topics.publish("seeds", seed_records([("", texts[0])], 1.0))
+    topics.publish("posts", post_records(texts[1:], POSTS))
     env = os.environ | {
-        f"NEWSIFT_TOPICS__{role.upper()}": scene.topic(role)
+        f"NEWSIFT_TOPICS__{role.upper()}": topics.name(role)
         for role in ("posts", "matches", "rejected", "seeds")
     }
     env |= {"NEWSIFT_KAFKA": address, "NEWSIFT_WEB__PORT": str(free_port())}
@@ -118,7 +118,7 @@ def measure(address: str, folder: Path) -> tuple[int, int, float]:
         [sys.executable, "-c", WORKER, str(result)], env=env, start_new_session=True
     )
     try:
-        with scene.commits("newsift-ingest") as committed:
+        with topics.commits("newsift-ingest") as committed:
             until(committed, PATIENCE_S)
             began, first = time.monotonic(), committed()
             while committed() < POSTS:

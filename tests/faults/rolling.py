@@ -26,7 +26,7 @@ import yaml
 from aiokafka import AIOKafkaProducer
 from kafka import TopicPartition
 
-from bench.stream import StreamScene, seed_records
+from bench.stream import BenchTopics, seed_records
 from bench.texts import SAMPLES, read_articles, read_posts
 from tests.broker.clients import consumer
 from tests.broker.server import opened
@@ -157,8 +157,8 @@ class Row(NamedTuple):
 class Fleet:
     """The workers, by instance id, and what is measured of them."""
 
-    def __init__(self, scene: StreamScene, folder: Path, log: CommitLog) -> None:
-        self._scene, self._folder, self._log = scene, folder, log
+    def __init__(self, topics: BenchTopics, folder: Path, log: CommitLog) -> None:
+        self._topics, self._folder, self._log = topics, folder, log
         self._starts = itertools.count()
         self.workers: dict[str, Worker] = {}
         self._rows: dict[str, list[Row]] = defaultdict(list)
@@ -166,10 +166,10 @@ class Fleet:
     def start(self, name: str) -> None:
         settings = {
             "kafka": {
-                "bootstrap_servers": self._scene.kafka, "group": GROUP, "instance_id": name
+                "bootstrap_servers": self._topics.kafka, "group": GROUP, "instance_id": name
             },
             "topics": {
-                role: self._scene.topic(role) for role in ("posts", "seeds", "matches", "rejected")
+                role: self._topics.name(role) for role in ("posts", "seeds", "matches", "rejected")
             },
             "model": {"device": "cpu", "threads": 1},
             "web": {"port": 0},
@@ -191,7 +191,7 @@ class Fleet:
         """Whether all partitions have an owner and a commit since."""
         owned = [p for worker in self.workers.values() for p in worker.partitions()]
         times = self._log.read()
-        width = self._scene.width
+        width = self._topics.width
         return sorted(owned) == list(range(width)) and all(
             times[p] and times[p][-1] > since for p in range(width)
         )
@@ -240,18 +240,18 @@ def figures(pauses: Sequence[float]) -> str:
 
 
 def measure(address: str, folder: Path, workers: int, partitions: int, rate: float) -> None:
-    scene = StreamScene.fresh(address, partitions)
+    topics = BenchTopics.fresh(address, partitions)
     for role in ("posts", "matches", "rejected"):
-        scene.create(role, partitions, {})
-    scene.create("seeds", 1, {"cleanup.policy": "compact"})
-    scene.publish("seeds", seed_records(read_articles(SAMPLES / "seeds", 10), None))
+        topics.create(role, partitions, {})
+    topics.create("seeds", 1, {"cleanup.policy": "compact"})
+    topics.publish("seeds", seed_records(read_articles(SAMPLES / "seeds", 10), None))
     texts, source = read_posts(None, 4096)
-    load = Load(address, scene.topic("posts"), partitions, rate, post_templates(texts))
+    load = Load(address, topics.name("posts"), partitions, rate, post_templates(texts))
     with consumer(address, group_id=GROUP) as client, consumer(address) as offsets:
         # The broker makes its topic of offsets when it is asked for the first.
-        places = [TopicPartition(scene.topic("posts"), p) for p in range(partitions)]
+        places = [TopicPartition(topics.name("posts"), p) for p in range(partitions)]
         client.committed(places[0])
-        fleet = Fleet(scene, folder, CommitLog(offsets))
+        fleet = Fleet(topics, folder, CommitLog(offsets))
         try:
             run(fleet, load, workers)
             load.stop()

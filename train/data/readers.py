@@ -262,7 +262,7 @@ def split_pairs(pairs: Iterable[Pair]) -> dict[Split, list[Pair]]:
     texts: set[str] = set()
     for name in ("test", "dev", "train"):
         keys = [(copy_key(pair.post), copy_key(pair.story.text), pair) for pair in splits[name]]
-        free = [one for one in keys if one[0] not in posts and one[1] not in texts]
+        free = [key for key in keys if key[0] not in posts and key[1] not in texts]
         posts.update(post for post, _, _ in free)
         texts.update(text for _, text, _ in free)
         splits[name] = [pair for _, _, pair in free]

@@ -102,9 +102,9 @@ def judge(enc: Encoder, case: Case, rate: float) -> Result:
     return Result(case, scores.max(1), labels, matched)
 
 
-def decide(scores: F32, cuts: F32, owner: I64) -> I64:
+def decide(scores: F32, thresholds: F32, owner: I64) -> I64:
     """Return the event of each post's best match, or NONE: [n]."""
-    passing = np.where(scores >= cuts, scores, -np.inf)
+    passing = np.where(scores >= thresholds, scores, -np.inf)
     return np.where(np.isfinite(passing).any(1), owner[passing.argmax(1)], NONE)
 
 

@@ -180,7 +180,7 @@ class Panel(NamedTuple):
 
     name: str
     bins: Mapping[str, Sequence[Bin]]
-    cuts: F32
+    thresholds: F32
 
 
 def draw_reliability(subject: Subject) -> list[Sheet]:
@@ -203,8 +203,8 @@ def draw_reliability(subject: Subject) -> list[Sheet]:
         axes[2 * line + 1, 0].set_ylabel("number")
     handles = {
         label: handle
-        for one in axes.ravel()
-        for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
+        for panel in axes.ravel()
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles))
     return [Sheet("reliability", "Precision by score on what never trained", figure)]
@@ -214,33 +214,41 @@ def panels_of(subject: Subject) -> list[Panel]:
     """Every set of the split, scored."""
     enc = subject.encoder
 
-    def cuts(stories: Sequence[TrainingArticle]) -> F32:
+    def thresholds(stories: Sequence[TrainingArticle]) -> F32:
         return enc.thresholds(enc.articles(stories), subject.rate)
 
     def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
         return enc.posts(posts).similarity(enc.articles(stories))
 
     return [
-        Panel(one.name, by_kind(score(one.posts, one.seeds), one), cuts(one.seeds))
-        for one in subject.crises
+        Panel(
+            crisis.name,
+            by_kind(score(crisis.posts, crisis.seeds), crisis),
+            thresholds(crisis.seeds),
+        )
+        for crisis in subject.crises
     ] + [
-        Panel(one.name, by_pairs(score(one.posts, one.stories), one), cuts(one.stories))
-        for one in subject.pair_sets
+        Panel(
+            pairs.name,
+            by_pairs(score(pairs.posts, pairs.stories), pairs),
+            thresholds(pairs.stories),
+        )
+        for pairs in subject.pair_sets
     ]
 
 
 def precision(axes: Axes, panel: Panel) -> None:
     """Draw the precision of each bin with its interval, and the automatic thresholds."""
-    low, middle, high = np.percentile(panel.cuts, SPREAD)
+    low, middle, high = np.percentile(panel.thresholds, SPREAD)
     axes.axvspan(low, high, color=GREY, alpha=0.25, linewidth=0)
     axes.axvline(middle, color=GREY, linewidth=0.8, linestyle="--", label="automatic threshold")
     for kind, bins in panel.bins.items():
         colour, marker = KIND_MARKERS[kind]
         values, low_ends, high_ends = np.array(
-            [(one.precision.value, one.precision.low, one.precision.high) for one in bins]
+            [(each.precision.value, each.precision.low, each.precision.high) for each in bins]
         ).T
         axes.errorbar(
-            [one.low + STEP / 2 for one in bins], values,
+            [each.low + STEP / 2 for each in bins], values,
             np.maximum((values - low_ends, high_ends - values), 0), fmt=f"{marker}-",
             color=colour, markersize=3, linewidth=0.8, elinewidth=0.6,
         )  # fmt: skip
@@ -249,8 +257,8 @@ def precision(axes: Axes, panel: Panel) -> None:
 
 def counts(axes: Axes, panel: Panel) -> None:
     """Draw the number of posts of each kind per bin."""
-    numbers = {"on topic": {one.low: one.on for bins in panel.bins.values() for one in bins}}
-    numbers |= {kind: {one.low: one.other for one in bins} for kind, bins in panel.bins.items()}
+    numbers = {"on topic": {each.low: each.on for bins in panel.bins.values() for each in bins}}
+    numbers |= {kind: {each.low: each.other for each in bins} for kind, bins in panel.bins.items()}
     for kind, many in numbers.items():
         colour, marker = KIND_MARKERS[kind]
         points = sorted((low + STEP / 2, number) for low, number in many.items() if number)
@@ -312,7 +320,7 @@ def layout(apart: F32) -> NDArray[np.float32]:
 
 def draw_tsne(subject: Subject) -> list[Sheet]:
     """Draw the pair set with the most posts on ten articles."""
-    candidates = [(one, most_shared(one.own)) for one in subject.pair_sets]
+    candidates = [(pairs, most_shared(pairs.own)) for pairs in subject.pair_sets]
     pairs, selection = max(candidates, key=lambda both: len(both[1].posts))
     if len(selection.posts) < MIN_POSTS:
         raise MissingDataError(f"needs {MIN_POSTS} posts on ten articles; {pairs.name} has fewer")

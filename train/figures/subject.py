@@ -155,4 +155,4 @@ class Subject:
         if self.data is None:
             return []
         crises = read_crises(self.data, self.skips)
-        return [one for one in crises if self.split in (None, split_of_event(one.name))]
+        return [crisis for crisis in crises if self.split in (None, split_of_event(crisis.name))]

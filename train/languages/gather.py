@@ -77,7 +77,7 @@ def gather(sources: SourceTexts, data: Path, out: Path) -> None:
         (out / part).mkdir(parents=True, exist_ok=True)
     judged_keys = write_judged(sources, out / "judged")
     parallel = pairs(sources, judged_keys)
-    training = list(chain.from_iterable((one["article"], one["post"]) for one in parallel))
+    training = list(chain.from_iterable((pair["article"], pair["post"]) for pair in parallel))
     for language in sources.languages():
         posts, more = training_texts(sources, data, language, judged_keys)
         training += more

@@ -44,7 +44,7 @@ def _columns(source: TextSource, path: str, text: str) -> Iterator[tuple[str, ..
     delimiter = source.delimiter or ("," if path.endswith(".csv") else "\t")
     lines = csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=source.quote)
     head = next(lines, []) if isinstance(source.fields[0], str) else []
-    places = [one if isinstance(one, int) else head.index(one) for one in source.fields]
+    places = [field if isinstance(field, int) else head.index(field) for field in source.fields]
     for row in lines:
         if len(row) > max(places):
             yield tuple(row[place] for place in places)
@@ -59,8 +59,8 @@ def _json(text: str) -> Iterator[Any]:
 
 def _under(content: Any, keys: set[str | int]) -> Iterator[str]:
     if isinstance(content, list):
-        for one in content:
-            yield from _under(one, keys)
+        for item in content:
+            yield from _under(item, keys)
     elif isinstance(content, dict):
         for key, value in content.items():
             if key in keys and isinstance(value, str):

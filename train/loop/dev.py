@@ -52,8 +52,8 @@ class Dev:
             return embed_tokens(model, tokens, side, self._lead)
 
         ready = [
-            (one, rows(posts, Side.POST), rows(stories, Side.ARTICLE))
-            for one, posts, stories in self._sets
+            (dev_set, rows(posts, Side.POST), rows(stories, Side.ARTICLE))
+            for dev_set, posts, stories in self._sets
         ]
         return max((figures_at(mix, ready) for mix in self._mixes), key=lambda f: f["score"])
 
@@ -63,13 +63,13 @@ def figures_at(
 ) -> dict[str, float]:
     """Compute the figures of all sets at one λ."""
     figures: dict[str, float] = {}
-    for one, posts, stories in ready:
+    for dev_set, posts, stories in ready:
         score = similarity(posts, stories, mix)
-        if isinstance(one, PairSet):
-            figures[f"{one.name} mAP"] = ap_of(score, one.label)
+        if isinstance(dev_set, PairSet):
+            figures[f"{dev_set.name} mAP"] = ap_of(score, dev_set.label)
             continue
-        crisis = crisis_figures(Scores.of(score, one))
-        figures |= {f"{one.name} {name}": crisis[name] for name in CRISIS if name in crisis}
+        crisis = crisis_figures(Scores.of(score, dev_set))
+        figures |= {f"{dev_set.name} {name}": crisis[name] for name in CRISIS if name in crisis}
     return {"score": decisive(figures), "mix": mix} | figures
 
 
@@ -95,7 +95,7 @@ def dev_pairs(data: Path, skips: SkippedRows) -> list[PairSet]:
 
 def distractors(pairs: Sequence[Pair]) -> list[TrainingArticle]:
     """Select a fixed sample of distinct articles."""
-    by_key = {story_key(one.story): one.story for one in pairs}
+    by_key = {story_key(pair.story): pair.story for pair in pairs}
     return [by_key[key] for key in sorted(by_key, key=share)[:DEV_STORIES]]
 
 
@@ -103,9 +103,12 @@ def dev_crises(data: Path, skips: SkippedRows) -> list[CrisisSet]:
     """Read the crises of the dev split, with a fixed sample of their posts."""
     return [
         CrisisSet(
-            one.name, one.seeds,
-            *(tuple(sorted(x, key=share)[:DEV_POSTS]) for x in (one.on, one.off, one.background)),
+            crisis.name, crisis.seeds,
+            *(
+                tuple(sorted(posts, key=share)[:DEV_POSTS])
+                for posts in (crisis.on, crisis.off, crisis.background)
+            ),
         )
-        for one in read_crises(data, skips)
-        if split_of_event(one.name) == "dev"
+        for crisis in read_crises(data, skips)
+        if split_of_event(crisis.name) == "dev"
     ]  # fmt: skip

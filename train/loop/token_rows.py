@@ -89,7 +89,7 @@ class StepRows:
             ends = torch.from_numpy(own - own[0]).to(ids.device)
             block = (ids[own[0] : own[-1]], ends, side)
             parts.append(self._table.run(tensors, block))
-        states, vectors = (torch.cat(list(each)) for each in zip(*parts, strict=True))
+        states, vectors = (torch.cat(list(part)) for part in zip(*parts, strict=True))
         return states, F.normalize(vectors, dim=1)
 
     def gradient_sum(self) -> Tensor:

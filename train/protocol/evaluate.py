@@ -67,7 +67,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
     skips, split = SkippedRows(), evaluation.split
     sets = read_pair_sets(evaluation.data, split, skips)
     crises = read_crises(evaluation.data, skips)
-    crises = [one for one in crises if split in (None, split_of_event(one.name))]
+    crises = [crisis for crisis in crises if split in (None, split_of_event(crisis.name))]
     if not sets and not crises:
         raise InputError(f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split")
     encoders: dict[str, Encoder] = {}
@@ -83,8 +83,10 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
     if evaluation.peers:
         scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
     reporter = make_reporter(evaluation, encoders)
-    results = [judge_set(one, scorers, reporter, evaluation.draws, log) for one in sets]
-    results += [judge_event(one, scorers, encoders, reporter, evaluation, log) for one in crises]
+    results = [judge_set(pairs, scorers, reporter, evaluation.draws, log) for pairs in sets]
+    results += [
+        judge_event(crisis, scorers, encoders, reporter, evaluation, log) for crisis in crises
+    ]
     return results, skips
 
 
@@ -179,8 +181,8 @@ def judge_event(
             result.trust = reporter.event(score, crisis)
         enc = encoders.get(name)
         if enc is not None and evaluation.mix in (None, enc.model.mix):
-            cuts = enc.thresholds(enc.articles(crisis.seeds), evaluation.rate)
-            result.figures[name] |= threshold_figures(score, cuts, crisis)
+            thresholds = enc.thresholds(enc.articles(crisis.seeds), evaluation.rate)
+            result.figures[name] |= threshold_figures(score, thresholds, crisis)
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
         others: tuple[str, ...] = getattr(crisis, side)
         if evaluation.draws and others:

@@ -32,7 +32,7 @@ def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None
     """Score with a model's embeddings at a given λ."""
     if mix is not None:
         posts, articles = (
-            Embeddings(one.dense, one.lexical, mix, one.digest) for one in (posts, articles)
+            Embeddings(part.dense, part.lexical, mix, part.digest) for part in (posts, articles)
         )
     return posts.similarity(articles)
 

@@ -22,38 +22,38 @@ def percent(value: float | None) -> str:
 
 def tables(results: Sequence[SetResult]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Return every table as title, header and rows."""
-    result = []
-    for one in results:
-        result += _pairs(one) if one.kind == "pairs" else _crisis(one)
-        for figure, intervals in one.intervals.items():
+    every = []
+    for result in results:
+        every += _pairs(result) if result.kind == "pairs" else _crisis(result)
+        for figure, intervals in result.intervals.items():
             first = next(iter(intervals))
             rows = [
                 [name, between(own), "" if name == first else between(apart)]
                 for name, (own, apart) in intervals.items()
             ]
-            title = f"{one.name}: {figure} with 95 % intervals, clusters drawn again"
-            result.append((title, ["", figure, f"against {first}"], rows))
-    return result
+            title = f"{result.name}: {figure} with 95 % intervals, clusters drawn again"
+            every.append((title, ["", figure, f"against {first}"], rows))
+    return every
 
 
-def _pairs(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
-    names = list(one.figures)
-    at = [r for r in R_PRECISION_AT if any(not isnan(f[f"P@{r}"]) for f in one.figures.values())]
-    precision = [[str(r), *(percent(one.figures[n][f"P@{r}"]) for n in names)] for r in at]
-    rows = [[n, *(percent(one.figures[n][key]) for key in RANKING_METRICS)] for n in names]
+def _pairs(result: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
+    names = list(result.figures)
+    at = [r for r in R_PRECISION_AT if any(not isnan(f[f"P@{r}"]) for f in result.figures.values())]
+    precision = [[str(r), *(percent(result.figures[n][f"P@{r}"]) for n in names)] for r in at]
+    rows = [[n, *(percent(result.figures[n][key]) for key in RANKING_METRICS)] for n in names]
     return [
-        (f"{one.name}: r-precision, {one.size}", ["r", *names], precision),
-        (f"{one.name}: {one.size}", ["", *RANKING_METRICS], rows),
+        (f"{result.name}: r-precision, {result.size}", ["r", *names], precision),
+        (f"{result.name}: {result.size}", ["", *RANKING_METRICS], rows),
     ]
 
 
-def _crisis(one: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
+def _crisis(result: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     rows = []
-    for name, figures in one.figures.items():
+    for name, figures in result.figures.items():
         pass_rate = figures.get(PER_MILLE)
         cells = [percent(figures.get(key)) for key in EVENT_METRICS]
         rows.append([name, *cells, "–" if pass_rate is None else f"{pass_rate:.2f}"])
-    return [(f"{one.name}: {one.size}", ["", *EVENT_METRICS, PER_MILLE], rows)]
+    return [(f"{result.name}: {result.size}", ["", *EVENT_METRICS, PER_MILLE], rows)]
 
 
 def between(value: Interval) -> str:
@@ -70,11 +70,11 @@ def as_text(results: Sequence[SetResult]) -> str:
 def examples(results: Sequence[SetResult]) -> str:
     """Format the highest-scoring wrong posts of each set, with their main words."""
     lines = []
-    for one in results:
-        for error in one.trust.examples if one.trust else ():
+    for result in results:
+        for error in result.trust.examples if result.trust else ():
             words = ", ".join(f"{visible(word)} {100 * part:.1f}" for word, part in error.words)
             score = f"{100 * error.score:.1f}, threshold {100 * error.threshold:.1f}"
-            lines += [f"{one.name}: {score}; {error.kind}: {words}"]
+            lines += [f"{result.name}: {score}; {error.kind}: {words}"]
             lines += [f"  article: {visible(error.title)}", f"  post: {visible(error.post)}"]
     return "\n".join(lines)
 
@@ -104,7 +104,7 @@ PLAIN = ("P@R80", "recall", "precision")
 
 def as_markdown(results: Sequence[SetResult]) -> str:
     """Format the card's section on the first model."""
-    trust = {one.name: one.trust for one in results if one.trust is not None}
+    trust = {result.name: result.trust for result in results if result.trust is not None}
     rate = f"one post in {1 / PREVALENCE:.0f} is on topic"
     parts = [
         f"In percent, with 95 % intervals; P@R80 and precision where {rate}.",
@@ -125,7 +125,7 @@ def grid(columns: Columns, corner: str = "") -> list[str]:
     rows = sorted(row_names, key=lambda row: row if row.isdigit() else "")  # years last, in order
     lines = [f"| {' | '.join([corner, *columns])} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
-        cells = [one.get(row, "–") for one in columns.values()]
+        cells = [cells_by_row.get(row, "–") for cells_by_row in columns.values()]
         lines.append(f"| {' | '.join([row, *cells])} |")
     return ["\n".join(lines)]
 
@@ -133,31 +133,31 @@ def grid(columns: Columns, corner: str = "") -> list[str]:
 def figures(results: Sequence[SetResult]) -> list[str]:
     """Format the first model's figures, and the other scorers' differences from them."""
     columns: Columns = {}
-    for one in results:
-        first = next(iter(one.figures))
-        for figure, intervals in one.intervals.items():
-            columns[f"{one.name} {figure}"] = {
+    for result in results:
+        first = next(iter(result.figures))
+        for figure, intervals in result.intervals.items():
+            columns[f"{result.name} {figure}"] = {
                 name if name == first else f"difference of {name}": between(
                     own if name == first else apart
                 )
                 for name, (own, apart) in intervals.items()
             }
-        if one.kind == "crisis":
-            columns |= {f"{one.name} {key}": plain(one, key) for key in PLAIN}
-            pass_rate = one.figures[first].get(PER_MILLE)
+        if result.kind == "crisis":
+            columns |= {f"{result.name} {key}": plain(result, key) for key in PLAIN}
+            pass_rate = result.figures[first].get(PER_MILLE)
             if pass_rate is not None:
-                columns[f"{one.name} {PER_MILLE}"] = {first: f"{pass_rate:.2f}"}
+                columns[f"{result.name} {PER_MILLE}"] = {first: f"{pass_rate:.2f}"}
     return grid(columns) if columns else []
 
 
-def plain(one: SetResult, figure: str) -> dict[str, str]:
+def plain(result: SetResult, figure: str) -> dict[str, str]:
     """Format a figure without an interval, for every scorer that has it."""
-    first = next(iter(one.figures))
+    first = next(iter(result.figures))
     return {
         name if name == first else f"difference of {name}": (
             percent(value[figure]) + ("" if name == first else " (its own)")
         )
-        for name, value in one.figures.items()
+        for name, value in result.figures.items()
         if figure in value
     }
 
@@ -169,16 +169,18 @@ def by_score(trust: Mapping[str, Trust]) -> Columns:
             f"{bin.low:.2f}": f"{whole(bin.precision)} ({bin.on:,}, {bin.other:,})"
             for bin in sorted(bins)
         }
-        for name, one in trust.items()
-        for kind, bins in one.reliability.items()
+        for name, report in trust.items()
+        for kind, bins in report.reliability.items()
     }
 
 
 def by_group(trust: Mapping[str, Trust]) -> Columns:
     """The recall of each group of posts, by set."""
     return {
-        name: {group: f"{whole(own.recall)} ({own.posts:,})" for group, own in one.groups.items()}
-        for name, one in trust.items()
+        name: {
+            group: f"{whole(own.recall)} ({own.posts:,})" for group, own in report.groups.items()
+        }
+        for name, report in trust.items()
     }
 
 
@@ -186,8 +188,8 @@ def kinds(trust: Mapping[str, Trust]) -> Columns:
     """The number of wrong posts by kind of main word, by set."""
     return {
         f"{name}, {where}": {kind: str(counts[kind]) for kind in KINDS}
-        for name, one in trust.items()
-        for where, counts in one.errors.items()
+        for name, report in trust.items()
+        for where, counts in report.errors.items()
     }
 
 

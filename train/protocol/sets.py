@@ -167,9 +167,9 @@ def crisis_figures(scores: Scores) -> Figures:
     return figures
 
 
-def threshold_figures(score: F32, cuts: F32, crisis: CrisisSet) -> Figures:
+def threshold_figures(score: F32, thresholds: F32, crisis: CrisisSet) -> Figures:
     """Precision and recall at each seed's threshold, and the share of background above it."""
-    hits = score >= cuts  # [posts, seeds]
+    hits = score >= thresholds  # [posts, seeds]
     on, background = hits[: len(crisis.on)], hits[len(crisis.on) + len(crisis.off) :]
     recall, alarm = float(on.any(1).mean()), float(background.any(1).mean())
     return {

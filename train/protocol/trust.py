@@ -113,7 +113,7 @@ def recall_by_group(
     when = list(years)
     groups = {"all": np.ones(len(posts), np.bool_)}
     for year in sorted({year for year in when if year is not None}):
-        groups[str(year)] = np.array([one == year for one in when], np.bool_)
+        groups[str(year)] = np.array([known_year == year for known_year in when], np.bool_)
     for name, has_style in style_tests(news).items():
         groups[name] = np.array([has_style(post) for post in posts], np.bool_)
     return {
@@ -148,11 +148,11 @@ def highest_errors(
     posts: Sequence[str],
     stories: Sequence[TrainingArticle],
     score: F32,
-    cuts: F32,
+    thresholds: F32,
     right: Bool,
 ) -> list[FalsePositive]:
     """Return the highest-scoring false positives; `right` [posts, articles] marks true pairs."""
-    passing = np.where((score >= cuts) & ~right, score, -np.inf)
+    passing = np.where((score >= thresholds) & ~right, score, -np.inf)
     best = passing.max(1)
     order = [
         i for i in np.argsort(-best, kind="stable")[:MAX_ERRORS].tolist() if np.isfinite(best[i])
@@ -166,7 +166,7 @@ def highest_errors(
         words = heaviest(parts)
         kind = word_kind(words[0][0] if words else "", names[k])
         title = stories[k].title or stories[k].text[:LEAD]
-        own = float(score[order[n], k]), float(cuts[k])
+        own = float(score[order[n], k]), float(thresholds[k])
         examples.append(FalsePositive(*own, title, worst[n], words, kind))
     return examples
 
@@ -199,7 +199,7 @@ def word_kind(word: str, names: Mapping[str, bool]) -> str:
 
 def kinds_of(errors: Sequence[FalsePositive]) -> dict[str, int]:
     """Count the false positives of each kind."""
-    counts = Counter(one.kind for one in errors)
+    counts = Counter(error.kind for error in errors)
     return {kind: counts[kind] for kind in KINDS}
 
 
@@ -225,26 +225,28 @@ class TrustReporter:
     def pairs(self, score: F32, pairs: PairSet) -> Trust:
         """Report on pairs; a post is found if it reaches the threshold of its article."""
         label = pairs.label
-        cuts = self.encoder.thresholds(self.encoder.articles(pairs.stories), self.rate)
+        thresholds = self.encoder.thresholds(self.encoder.articles(pairs.stories), self.rate)
         years = pairs.years or (None,) * len(pairs.posts)
-        hits: Bool = ((score >= cuts) & label).max(1)
+        hits: Bool = ((score >= thresholds) & label).max(1)
         groups = recall_by_group(pairs.posts, years, hits, self.news)
-        errors = highest_errors(self.encoder, pairs.posts, pairs.stories, score, cuts, label)
+        errors = highest_errors(self.encoder, pairs.posts, pairs.stories, score, thresholds, label)
         bins = by_pairs(score, pairs)
         return Trust(bins, groups, {"other articles": kinds_of(errors)}, errors[: self.examples])
 
     def event(self, score: F32, crisis: CrisisSet) -> Trust:
         """Report on a crisis; a post is found if it reaches the threshold of any seed."""
-        cuts = self.encoder.thresholds(self.encoder.articles(crisis.seeds), self.rate)
+        thresholds = self.encoder.thresholds(self.encoder.articles(crisis.seeds), self.rate)
         on, off = len(crisis.on), len(crisis.off)
-        hits: Bool = (score[:on] >= cuts).max(1)
+        hits: Bool = (score[:on] >= thresholds).max(1)
         groups = recall_by_group(crisis.on, [None] * on, hits, self.news)
         errors = {}
         parts = {"off topic": crisis.off, "background": crisis.background}
         for (kind, posts), rows in zip(parts.items(), np.split(score[on:], [off]), strict=True):
             right = np.zeros(rows.shape, np.bool_)
-            errors[kind] = highest_errors(self.encoder, posts, crisis.seeds, rows, cuts, right)
-        examples = [one for some in errors.values() for one in some[: self.examples]]
+            errors[kind] = highest_errors(
+                self.encoder, posts, crisis.seeds, rows, thresholds, right
+            )
+        examples = [error for some in errors.values() for error in some[: self.examples]]
         counts = {kind: kinds_of(some) for kind, some in errors.items()}
         return Trust(by_kind(score, crisis), groups, counts, examples)
 

@@ -93,10 +93,12 @@ class TopicsConfig(Section):
     replication: Annotated[int | None, rules.whole_number(1, 100)] = None
 
     def complaints(self) -> Iterator[str]:
-        for one, other in combinations(("posts", "seeds", "matches", "rejected", "labels"), 2):
-            if getattr(self, one) == getattr(self, other):
-                name = getattr(self, other)
-                yield f"{other}: {name!r} is topics.{one} too; give each its own name"
+        for role, other_role in combinations(
+            ("posts", "seeds", "matches", "rejected", "labels"), 2
+        ):
+            if getattr(self, role) == getattr(self, other_role):
+                name = getattr(self, other_role)
+                yield f"{other_role}: {name!r} is topics.{role} too; give each its own name"
 
 
 @dataclass(frozen=True, slots=True)

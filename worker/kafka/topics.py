@@ -83,8 +83,10 @@ def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[st
 
 def _refuse_serious(differences: Iterable[Difference], config: Config) -> None:
     """Raises for settings of the worker's topics that would lose data. A hidden topic may exist."""
-    own = [each for each in differences if each.topic != config.topics.labels]
-    serious = [each for each in own if each.serious and each.setting != "topic"]
+    own = [difference for difference in differences if difference.topic != config.topics.labels]
+    serious = [
+        difference for difference in own if difference.serious and difference.setting != "topic"
+    ]
     if not serious:
         return
     first = serious[0]

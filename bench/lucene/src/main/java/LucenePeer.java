@@ -117,7 +117,7 @@ public final class LucenePeer {
     ByteArrayDeserializer bytes = new ByteArrayDeserializer();
     ByteArraySerializer raw = new ByteArraySerializer();
     String output = job.get("matches").textValue();
-    double cut = job.get("cut").doubleValue();
+    double threshold = job.get("threshold").doubleValue();
     try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(reading, bytes, bytes);
         KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(writing, raw, raw)) {
       consumer.subscribe(List.of(job.get("posts").textValue()));
@@ -137,7 +137,7 @@ public final class LucenePeer {
         for (int at = 0; at < texts.size(); at++) {
           String post = posts.get(at).get("id").textValue();
           for (ScoringMatch each : matches.getMatches(at)) {
-            if (each.getScore() >= cut) {
+            if (each.getScore() >= threshold) {
               Object match =
                   Map.of(
                       "post", post,
