@@ -69,8 +69,9 @@ class Load(threading.Thread):
         texts, partitions = itertools.cycle(self._texts), itertools.count()
         then, due = time.monotonic(), 0.0
         async with AIOKafkaProducer(
-            bootstrap_servers=self._address, max_batch_size=BATCH_BYTES, enable_idempotence=True
-        ) as client:
+            bootstrap_servers=self._address, max_batch_size=BATCH_BYTES, enable_idempotence=True,
+            request_timeout_ms=round(PATIENCE_S * 1000),  # a busy machine's broker starts slowly
+        ) as client:  # fmt: skip
             await client.partitions_for(self._topic)
             while not self._over.is_set():
                 await asyncio.sleep(TICK_S)
