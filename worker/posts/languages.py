@@ -28,12 +28,8 @@ class Languages(NamedTuple):
 
     def choose(self, languages: Sequence[str]) -> str | None:
         """The first accepted one, else the first."""
-        if not languages:
-            return None
-        return next(
-            (language for language in languages if self.codes and self.accepts(language)),
-            languages[0],
-        )
+        first = languages[0] if languages else None
+        return next(filter(self.accepts, languages), first) if self.codes else first
 
 
 ALL_LANGUAGES = Languages()

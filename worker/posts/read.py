@@ -30,6 +30,7 @@ READERS: dict[str | None, Callable[[bytes], Reading]] = {
     None: lambda value: _reject_unknown(value),
 }
 PLAIN_FORMS = ("auto", "plain")
+BLUESKY_FORMS = ("auto", "bluesky")
 NAMED_KEYS_BYTES = 2**16  # An error names the keys of a value up to this size.
 ANY_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MISSING_REASONS = (Reason.NO_ID, Reason.NO_TEXT)
@@ -61,6 +62,8 @@ def read_post(
 
 def _read_form(value: bytes, form: str, limits: Limits, langs: Languages) -> Reading:
     try:
+        if form in BLUESKY_FORMS and (usual := bluesky.read_usual(value, langs)):
+            return usual
         match recognise_form(value) if form == "auto" else form:
             case "bluesky":
                 outcome = bluesky.read(value, langs)

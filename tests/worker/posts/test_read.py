@@ -287,6 +287,45 @@ def test_plain_posts_are_read_the_same_when_a_space_hides_their_usual_start(
     assert read_post(value, form, langs=langs) == read_post(b" " + value, form, langs=langs)
 
 
+SECOND_COMMIT_TYPE = "network.bsky.jetstream.subscribeEvents#commit"
+COMMIT_KEYS = {
+    "$type": st.sampled_from([SECOND_COMMIT_TYPE, "network.bsky.jetstream.subscribeEvents#sync"]),
+    "did": st.sampled_from(["did:plc:w", ""]) | SCALARS,
+    "operation": st.sampled_from(["create", "delete"]) | SCALARS,
+    "type": st.sampled_from(["c", "d"]) | SCALARS,
+    "collection": st.sampled_from(["app.bsky.feed.post", "app.bsky.feed.like"]) | SCALARS,
+    "rkey": st.just("3l3qo2vuowo2b") | SCALARS,
+    "record": SCALARS | st.fixed_dictionaries({}, optional={
+        "text": st.just("words") | SCALARS | st.lists(SCALARS, max_size=1),
+        "createdAt": st.just("2024-09-09T19:46:02.102Z") | SCALARS,
+        "langs": st.lists(st.sampled_from(["fr", "en"]) | SCALARS, max_size=2) | SCALARS,
+        "embed": st.lists(SCALARS, max_size=1),
+    }),
+}  # fmt: skip
+COMMITS = st.fixed_dictionaries({}, optional=COMMIT_KEYS) | SCALARS
+USUAL_COMMIT = {
+    "$type": SECOND_COMMIT_TYPE, "did": "did:plc:w", "operation": "create",
+    "collection": "app.bsky.feed.post", "rkey": "3l3", "record": {"text": "words", "langs": ["en"]},
+}  # fmt: skip
+EVENTS = st.fixed_dictionaries({"did": st.just("did:plc:w") | SCALARS}, optional={
+    "kind": st.just("commit") | SCALARS, "time_us": st.integers(), "commit": COMMITS,
+    "identity": SCALARS, "text": SCALARS,
+}) | st.fixed_dictionaries({"$type": st.just("message") | SCALARS}, optional={
+    "payload": COMMITS, "error": SCALARS, "did": SCALARS, "kind": SCALARS,
+})  # fmt: skip
+
+
+@given(EVENTS, st.sampled_from(FORMATS), st.booleans())
+@example({"did": "did:plc:w", "kind": "commit", "commit": USUAL_COMMIT}, "auto", False)
+@example({"$type": "message", "payload": USUAL_COMMIT}, "bluesky", True)
+def test_events_of_bluesky_are_read_the_same_when_a_space_hides_their_usual_start(
+    message: dict[str, object], form: str, compact: bool
+) -> None:
+    value = json.dumps(message, separators=(",", ":") if compact else None).encode()
+    langs = Languages.parse("en")
+    assert read_post(value, form, langs=langs) == read_post(b" " + value, form, langs=langs)
+
+
 def slow_depth(value: object) -> int:
     """How many objects and arrays stand inside each other."""
     inner = (
