@@ -115,7 +115,8 @@ def _record(item: Any, place: str, event: str | None, default_event: str) -> dic
         raise InputError(f"{place}: {kind}, expected a text, a (title, text) or a seed record")
     record = dict(item)
     title = str(item.get("title") or "").encode("utf-8", "ignore")[:MAX_EVENT_BYTES]
-    record["event"] = event or item.get("event") or title.decode("utf-8", "ignore") or default_event
+    own_name = item.get("event") or (None if item.get("id") is None else str(item["id"]))
+    record["event"] = event or own_name or title.decode("utf-8", "ignore") or default_event
     return record
 
 

@@ -174,6 +174,8 @@ def test_articles_are_texts_pairs_records_or_stand_under_their_events(
     assert events([("Storm", storm), ("é" * 200, game)]) == ["Storm", "é" * 120]
     records: list[dict[str, Any]] = [{"text": storm, "event": "s"}, {"text": game, "url": None}]
     assert events(records) == ["s", "article 2"]
+    own_ids = [{"text": storm, "id": "river", "title": "Storm"}, {"text": game, "id": 7}]
+    assert events(own_ids) == ["river", "7"]  # without an event it is the seed id
     assert events({"s": [storm, ("Storm", "flood")], "g": {"text": game}}) == ["s", "g"]
     assert events(iter([storm, {"text": game, "paused": True}]))[0] == "article 1"
 

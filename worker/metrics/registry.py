@@ -42,7 +42,7 @@ class BatchHistogram(Histogram):
 
 
 STAGES = ("wait", "decode", "encode", "match", "group", "produce", "commit")
-PASSED_OVER = ("no_post", "no_words", "other_language")
+PASSED_OVER = ("no_post", "no_words", "other_language", "no_seeds")
 TOPICS = ("posts", "seeds")
 PAUSE_REASONS = ("backlog", "output", "control")
 SEED_STATES = ("live", "refused", "expired", "paused", "stale")
@@ -168,6 +168,7 @@ class Metrics:
         self._collectors["posts_read_total"].inc(outcome.read)
         self._collectors["posts_matched_total"].inc(outcome.matched)
         self._collectors["posts_without_seeds_total"].inc(outcome.without_seeds)
+        self._collectors["posts_passed_over_total"].labels("no_seeds").inc(outcome.without_seeds)
         for why, n in outcome.passed_over.items():
             self._collectors["posts_passed_over_total"].labels(why).inc(n)
         for reason, n in outcome.rejected.items():

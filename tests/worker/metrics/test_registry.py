@@ -145,7 +145,8 @@ def test_a_batch_is_counted() -> None:
         metrics.batch(batch, latency=[0.004, 0.2])
     assert by_name(metrics).items() >= {
         "posts_read_total": 20, "posts_matched_total": 4, "posts_without_seeds_total": 2,
-        "posts_passed_over_total no_post": 6, "posts_rejected_total bad_json": 4,
+        "posts_passed_over_total no_post": 6, "posts_passed_over_total no_seeds": 2,
+        "posts_rejected_total bad_json": 4,
         "matches_total fire": 8, "matches_total flood": 2, "batch_posts_sum": 20,
         "batch_posts_count": 2, "stage_seconds_sum encode": 1, "stage_seconds_count wait": 0,
         "latency_seconds_count": 4, "latency_seconds_bucket 0.2": 4,
