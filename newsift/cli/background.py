@@ -15,6 +15,7 @@ import numpy as np
 from encoder.embeddings import Embeddings, embeddings_writer, read_tensors
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import ONE_JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.files.messages import FileMessage
@@ -239,7 +240,7 @@ def _threshold_text(threshold: float | None) -> str | None:
     return None if threshold is None else f"{threshold:.3f}"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def background() -> None:
     """Build a background, the posts that automatic thresholds are computed from, or describe one.
 

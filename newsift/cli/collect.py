@@ -14,6 +14,7 @@ import click
 from aiokafka.errors import KafkaError
 
 from encoder.errors import InputError
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import file_options, kafka_options
 from newsift.cli.signals import on_interrupt
 from newsift.collect.bluesky import HOSTS, POST_COLLECTION, Bluesky
@@ -38,7 +39,7 @@ from worker.seeds.record import json_digest
 from worker.text import escape_invisible
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def collect() -> None:
     """Read posts from a source and publish them to the posts topic, until the command is stopped.
 
