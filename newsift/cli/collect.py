@@ -277,9 +277,9 @@ def files(
     if place != place.encode("utf-8", "replace").decode():
         raise InputError(f"{place!r}: its name is not in UTF-8; rename it, or link to it")
     if (files_now := scan_folder(place)) is None:
-        raise InputError(
-            f"{place}: there is no such folder; create it, or give a pattern in quotes"
-        )
+        is_file = Path(place).exists()
+        problem = "is no folder; give its own" if is_file else "there is no such folder; create it"
+        raise InputError(f"{place}: {problem}, or give a pattern in quotes")
     if not (files_now or once):
         notify(f"{place}: holds no file of posts yet; waiting for some")
     file = state or default_state(f"files-{json_digest(place)[:12]}")
