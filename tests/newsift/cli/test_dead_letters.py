@@ -105,7 +105,7 @@ def test_retries_many_and_counts_what_is_left(newsift: Command, kafka: Kafka) ->
     done = newsift("dead-letters", "retry", "--all")
     assert [line.split()[0] for line in done.out.splitlines()] == ["tweets-2-4"]
     assert "1 (the original is gone)" in done.err
-    assert "it was sent again before 1" in done.err
+    assert "1 (it was sent again before)" in done.err
     assert len(kafka.records(POSTS)) == 2
 
 
@@ -129,7 +129,7 @@ def test_a_letter_without_value_is_read_from_the_original(newsift: Command, kafk
     reject(kafka, 2, b"beyond the end", reason=Reason.POST_BYTES)
     done = newsift("dead-letters", "retry", "--all")
     assert (done.code, done.out) == (0, f"{name}  attempt 2\n")
-    assert "the original is gone 2" in done.err
+    assert "2 (the original is gone)" in done.err
     again = [record for record in kafka.records(POSTS) if ("attempt", b"2") in record.headers]
     assert [record.value for record in again] == [b"large"]
     done = newsift("dead-letters", "retry", name)
@@ -142,7 +142,7 @@ def test_a_retry_reads_only_posts(newsift: Command, kafka: Kafka, source: str) -
                ("sha256", sha256(b"secret").hexdigest().encode())]  # fmt: skip
     kafka.send(REJECTED, None, b"k", headers)
     done = newsift("dead-letters", "retry", "--all")
-    assert (done.code, "the original is gone 1" in done.err) == (0, True)
+    assert (done.code, "1 (the original is gone)" in done.err) == (0, True)
     assert kafka.records(POSTS) == []
 
 
