@@ -125,7 +125,7 @@ class BackgroundBuilder:
         self._most, self._sampler = most, PostSampler(most)
         self._times: tuple[int, int] | None = None
         self._posts: list[Post] = []
-        self._no_post = self._near = 0
+        self._no_post = self._near = self._wordless = 0
 
     def read(self, source: Source) -> None:
         readings, share = source
@@ -150,6 +150,7 @@ class BackgroundBuilder:
         rows = [row for row in np.flatnonzero(~close).tolist() if row not in unusable]
         turns = take_author_turns([sample[row] for row in rows], self._most)
         self._near = int(close.sum())
+        self._wordless = self._sampler.wordless + len(sample) - self._near - len(rows)
         self._posts = [sample[rows[turn]] for turn in turns]
         self.vectors = vectors[[rows[turn] for turn in turns]]
 
@@ -157,10 +158,12 @@ class BackgroundBuilder:
         sampler = self._sampler
         left_out = {
             "no posts": self._no_post,
+            "without words": self._wordless,
             "copies": sampler.copies,
             "near a seed, which would raise its threshold": self._near,
-            "beyond --posts": sampler.read - sampler.copies - self._near - len(self._posts),
         }
+        others = sampler.read + self._no_post - sum(left_out.values())
+        left_out["beyond --posts"] = others - len(self._posts)
         counts = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
         return f"{sampler.read + self._no_post:,} messages read; left out: {counts or 'none'}"
 
