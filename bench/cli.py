@@ -9,6 +9,7 @@ import click
 
 from bench.measure import ResultTable
 from bench.texts import SHARED_DATA
+from newsift.cli.group import CommandGroup
 from train.loop.progress import ProgressLog
 
 Option = TypeVar("Option", bound=Callable[..., Any])
@@ -42,7 +43,7 @@ def number_option(
     return click.option(name, type=kind, default=default, show_default=True, help=help_text)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure newsift on this machine."""
 

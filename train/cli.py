@@ -66,7 +66,7 @@ DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cp
 
 
 @click.command()
-@click.argument("models", nargs=-1, metavar="MODEL…")
+@click.argument("models", nargs=-1, metavar="[MODEL]…")
 @click.option(
     "--data", type=click.Path(path_type=Path, exists=True), required=True,
     help="A folder with pairs/ and crisis/, laid out as docs/training.md says.",

@@ -7,7 +7,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from encoder.errors import NewsiftError
 from newsift.cli.examples import add_examples
+from newsift.cli.group import CommandGroup
 from newsift.cli.signals import interruptible
 from worker.errors import RunError
 from worker.text import escape_invisible
@@ -102,7 +102,7 @@ def is_read() -> bool:
     return not any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-class TableGroup(click.Group):
+class TableGroup(CommandGroup):
     """Imports a command only when it is called."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -140,16 +140,6 @@ class TableGroup(click.Group):
         names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [item for item in names if item.value.startswith(incomplete)] + options
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggests a similar name for an unknown command."""
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"see '{ctx.command_path} --help'"
-            raise click.UsageError(f"no such command {args[0]!r}; {hint}")
-        return super().resolve_command(ctx, args)
 
 
 @click.group(

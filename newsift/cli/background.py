@@ -15,6 +15,7 @@ import numpy as np
 from encoder.embeddings import Embeddings, embeddings_writer, read_tensors
 from encoder.encoder import Encoder
 from encoder.errors import InputError, NewsiftError
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import ONE_JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.files.messages import FileMessage
@@ -124,7 +125,7 @@ class BackgroundBuilder:
         self._most, self._sampler = most, PostSampler(most)
         self._times: tuple[int, int] | None = None
         self._posts: list[Post] = []
-        self._no_post = self._near = 0
+        self._no_post = self._near = self._wordless = 0
 
     def read(self, source: Source) -> None:
         readings, share = source
@@ -149,6 +150,7 @@ class BackgroundBuilder:
         rows = [row for row in np.flatnonzero(~close).tolist() if row not in unusable]
         turns = take_author_turns([sample[row] for row in rows], self._most)
         self._near = int(close.sum())
+        self._wordless = self._sampler.wordless + len(sample) - self._near - len(rows)
         self._posts = [sample[rows[turn]] for turn in turns]
         self.vectors = vectors[[rows[turn] for turn in turns]]
 
@@ -156,10 +158,12 @@ class BackgroundBuilder:
         sampler = self._sampler
         left_out = {
             "no posts": self._no_post,
+            "without words": self._wordless,
             "copies": sampler.copies,
             "near a seed, which would raise its threshold": self._near,
-            "beyond --posts": sampler.read - sampler.copies - self._near - len(self._posts),
         }
+        others = sampler.read + self._no_post - sum(left_out.values())
+        left_out["beyond --posts"] = others - len(self._posts)
         counts = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
         return f"{sampler.read + self._no_post:,} messages read; left out: {counts or 'none'}"
 
@@ -239,7 +243,7 @@ def _threshold_text(threshold: float | None) -> str | None:
     return None if threshold is None else f"{threshold:.3f}"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def background() -> None:
     """Build a background, the posts that automatic thresholds are computed from, or describe one.
 

@@ -14,6 +14,7 @@ import click
 from aiokafka.errors import KafkaError
 
 from encoder.errors import InputError
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import file_options, kafka_options
 from newsift.cli.signals import on_interrupt
 from newsift.collect.bluesky import HOSTS, POST_COLLECTION, Bluesky
@@ -38,7 +39,7 @@ from worker.seeds.record import json_digest
 from worker.text import escape_invisible
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def collect() -> None:
     """Read posts from a source and publish them to the posts topic, until the command is stopped.
 
@@ -276,9 +277,9 @@ def files(
     if place != place.encode("utf-8", "replace").decode():
         raise InputError(f"{place!r}: its name is not in UTF-8; rename it, or link to it")
     if (files_now := scan_folder(place)) is None:
-        raise InputError(
-            f"{place}: there is no such folder; create it, or give a pattern in quotes"
-        )
+        is_file = Path(place).exists()
+        problem = "is no folder; give its own" if is_file else "there is no such folder; create it"
+        raise InputError(f"{place}: {problem}, or give a pattern in quotes")
     if not (files_now or once):
         notify(f"{place}: holds no file of posts yet; waiting for some")
     file = state or default_state(f"files-{json_digest(place)[:12]}")

@@ -8,6 +8,7 @@ import click
 
 from encoder.errors import NewsiftError
 from encoder.support.named import model_directory
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import CONFIG, KAFKA, ONE_JSON
 from newsift.cli.topics import check as check_topics
 from worker.background_file import BACKGROUND_KEY, file_digest
@@ -19,7 +20,7 @@ from worker.kafka.settings import tls_context
 from worker.text import escape_invisible
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Check the configuration, or show it."""
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import click
 
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json
 from newsift.operations.dead_letters import (
@@ -30,7 +31,7 @@ REASON = click.option(
 )
 
 
-@click.group("dead-letters")
+@click.group("dead-letters", cls=CommandGroup)
 def dead_letters() -> None:
     """List, show and retry the messages that the worker could not process."""
 

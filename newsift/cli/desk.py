@@ -91,6 +91,8 @@ def desk(
         return
     if ctx.params["kafka"] is not None:
         raise click.UsageError("--kafka: --file and --project have a broker of their own")
+    if folder is not None and not (files or folder.exists()):
+        raise InputError(f"--project: {folder} does not exist; give --file FILE to begin it")
     with open_project(folder) as project:
         sources, options = _sources(project, files, file_options)
         inputs = open_inputs(sources, options, config.limits, notify)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, YES, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
@@ -56,7 +57,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 NAME = click.argument("name", metavar="EVENT")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def events() -> None:
     """Show and make the profiles that events learn, and set promises of precision."""
 

@@ -67,9 +67,9 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "config check": ("", "--config config.yaml"),
     "config show": ("", "--template"),
-    "models add": ("ferry.zip --name ferry", "https://example.org/ferry.zip --name ferry"),
+    "models add": ("ferry.tar", "https://example.org/ferry.tar --digest HEX"),
     "models list": ("", "--json"),
-    "models pack": ("model/ --out ferry.zip", "out/ --out other.zip"),
+    "models pack": ("model/ --out ferry.tar", "out/ --out ferry-de.tar"),
     "models remove": ("ferry", "ferry-de"),
     "embed": (
         "posts.csv --out posts.safetensors",

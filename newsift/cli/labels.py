@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrap
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
@@ -47,7 +48,7 @@ DEFAULT_SPAN = "24h"
 EVENT = click.option("--event", metavar="NAME", help="Only of this event.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def labels() -> None:
     """Judge whether posts are on an event; list, export and import labels."""
 

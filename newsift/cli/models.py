@@ -6,13 +6,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from encoder.support.named import MODELS, named_models
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH
 from newsift.cli.output import print_json, table
 from newsift.operations.messages import notify
 from newsift.operations.models import add, model_row, pack, remove
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def models() -> None:
     """List, add and remove models beside the one that ships.
 

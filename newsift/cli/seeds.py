@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from encoder.errors import InputError
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
@@ -57,7 +58,7 @@ MAX_REPORTED_SEEDS = 10  # refused ones
 AUTO, NEVER = "auto", "never"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def seeds() -> None:
     """List, add, change and remove the articles that posts are compared with.
 

@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import click
 
+from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, kafka_options
 from newsift.cli.output import print_json
 from worker.config import Config
@@ -14,7 +15,7 @@ from worker.text import one_line
 MUST_CHANGE_CODE = 1  # the exit code if a topic must be changed
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """Create the topics, or compare their settings with what newsift needs."""
 

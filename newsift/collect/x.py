@@ -327,7 +327,10 @@ class RuleBook:
 
         A dry run of all new rules comes first, so that nothing is removed if X refuses the file.
         """
-        if self.file is None or (version := _version(self.file)) == self._file_version:
+        if self.file is None:
+            return
+        version = _version(self.file)  # None if the file is missing, which `read_rules` refuses
+        if version is not None and version == self._file_version:
             return
         _, add, remove = await self.plan_changes(client)
         for part in _parts(add):

@@ -156,6 +156,7 @@ HINTS = {
     Reason.INVALID_UTF8: "convert it to UTF-8",
     Reason.UNKNOWN_FORM: "name what it is with --format, or what holds the text with --text-column",
 }
+ANY_HINT = "fix it, or name the format with --format"
 SIZE_REASONS = (Reason.POST_BYTES, Reason.LIST_ITEMS, Reason.MARKS)  # of rows that may be posts
 Batches = Iterator[list[FileMessage]]
 
@@ -230,8 +231,9 @@ class FileMessages:
             return True
         for place, rejected in bad:
             if rejected.reason not in SIZE_REASONS:
-                hint = HINTS.get(rejected.reason, "fix it, or name the format with --format")
-                raise FormatError(f"is not understood: {rejected.detail}; {hint}", place)
+                problem, _, remedy = rejected.detail.partition("; ")
+                remedy = remedy or HINTS.get(rejected.reason, ANY_HINT)
+                raise FormatError(f"is not understood: {problem}; {remedy}", place)
         return False
 
     def _batches(self) -> Batches:

@@ -12,7 +12,7 @@ from typing import Any
 
 from encoder.errors import InputError
 from encoder.support.files import cache_root
-from newsift.operations.messages import format_counts, notify
+from newsift.operations.messages import notify
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected
 from worker.kafka.sending import Headers, sending
@@ -141,6 +141,11 @@ class RetryResult:
     not_sent: Counter[str] = field(default_factory=Counter)  # by the reason
 
 
+def format_unsent(counts: Counter[str]) -> str:
+    """The reasons are sentences, so each count precedes its reason."""
+    return ", ".join(f"{count:,} ({reason})" for reason, count in counts.most_common())
+
+
 def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) -> RetryResult:
     """`show` is called for each letter that the broker has."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
@@ -191,7 +196,8 @@ def _resend(
             outbox.settle()
         finally:
             report(outbox.drain(GRACE_S))
-            others = f"; not retried: {format_counts(result.not_sent)}" if result.not_sent else ""
+            reasons = format_unsent(result.not_sent)
+            others = f"; not retried: {reasons}" if reasons else ""
             notify(f"{result.count:,} sent again{others}")
     return result
 

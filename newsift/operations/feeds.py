@@ -294,7 +294,7 @@ class FollowLoop:
             notify(f"the feed is not read now: it asks for a pause of {left:,.0f} s more")
         try:
             if outcomes := self.follower.read_due_articles():
-                notify(format_counts(outcomes))
+                notify(f"articles: {format_counts(outcomes)}")
                 self._failures.clear()
             if state := self.follower.state_published_on:
                 if self.names_versions:

@@ -42,7 +42,7 @@ def notify(message: str) -> None:
 
 
 def notify_version(state: "ControlState") -> None:
-    notify(f"the control topic was read to {state.version}")
+    notify(f"before this change the control topic was at {state.version}")
 
 
 class ProgressLine:

@@ -34,13 +34,14 @@ class PostSampler:
         self._count = count
         self._posts: dict[int, Post] = {}  # by the hash of what they say
         self._highest: list[int] = []  # a heap of these hashes, negative
-        self.read = self.copies = 0
+        self.read = self.copies = self.wordless = 0
 
     def add(self, post: Post) -> None:
         """Copies, and posts without words, are passed over."""
         self.read += 1
         key = text_hash(post.text)
         if key is None:
+            self.wordless += 1
             return
         if key in self._posts:
             self.copies += 1

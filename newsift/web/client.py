@@ -107,7 +107,8 @@ class RequestLimits:
 
     def check(self, host: str, address: str) -> None:
         if not self.allow(address):
-            problem = f"{host} is at {address}, which is not a public address"
+            where = host if host == address else f"{host} is at {address}, which"
+            problem = f"{where} is not a public address"
             raise InputError(f"{problem}; {self.remedy}")
 
 

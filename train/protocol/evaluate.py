@@ -69,7 +69,10 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
     crises = read_crises(evaluation.data, skips)
     crises = [crisis for crisis in crises if split in (None, split_of_event(crisis.name))]
     if not sets and not crises:
-        raise InputError(f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split")
+        raise InputError(
+            f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split; docs/training.md "
+            "says how it is laid out"
+        )
     encoders: dict[str, Encoder] = {}
     scorers: dict[str, Scorer] = {}
     for name in evaluation.models:

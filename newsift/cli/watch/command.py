@@ -69,9 +69,6 @@ def watch(
     log.configure_logging(config.log, None)
     if target is not None:
         notify(f"matches go to {target[0].host}, group {group}; Ctrl-C ends it")
-    if web is not None and web.port:
-        host = f"[{web.host}]" if ":" in web.host else web.host
-        notify(f"matches are served at http://{host}:{web.port}/matches; Ctrl-C ends it")
 
     def services(stop: Stop) -> Sequence[Service]:
         metrics, parts = WatchMetrics(), list[Service]()

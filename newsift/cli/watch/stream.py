@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPar
 
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.records import WatchMetrics, first_offsets, match_record_in, with_matches
+from newsift.operations.messages import notify
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, Offsets, groupless_consumer, stop_within
 from worker.kafka.metadata import read_identity
@@ -47,6 +48,11 @@ class MatchStream(Site):
         super().__init__(listen, metrics.render, lambda: "")
         self._full_config, self._filters = config, filters
         self._since, self._metrics = since, metrics
+
+    def on_started(self) -> None:
+        super().on_started()
+        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
+        notify(f"matches are served at http://{host}:{self.port}/matches; Ctrl-C ends it")
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         return [*super().routes(), web.get("/matches", self._get_matches)]

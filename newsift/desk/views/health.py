@@ -10,8 +10,12 @@ from newsift.desk.api import Action, EmptyRequest, get_endpoint, post_endpoint
 from newsift.desk.dead_letters import RETRYABLE_REASONS, read_letter
 from newsift.desk.mirrors import NOT_READ
 from newsift.desk.session import Desk
-from newsift.operations.dead_letters import DeadLetter, LetterSelection, retry_letters
-from newsift.operations.messages import format_counts
+from newsift.operations.dead_letters import (
+    DeadLetter,
+    LetterSelection,
+    format_unsent,
+    retry_letters,
+)
 from worker.kafka.reading import connected
 
 MAX_NAMES = 200
@@ -59,7 +63,7 @@ def one_letter(desk: Desk, request: LetterPlace) -> dict[str, Any]:
 
 
 def _outcome(answer: dict[str, Any]) -> str:
-    unsent = format_counts(Counter(answer["unsent"]))
+    unsent = format_unsent(Counter(answer["unsent"]))
     return f"{answer['count']:,} sent again" + (f"; not sent: {unsent}" if unsent else "")
 
 

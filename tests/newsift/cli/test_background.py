@@ -35,11 +35,14 @@ def test_builds_from_the_topic_without_matches(
     texts = everyday(400)
     for partition in range(3):
         kafka.fill(POSTS, [post(t, t) for t in texts[partition::3]], partition)
-    kafka.fill(POSTS, [post("a", ABOUT), post("b", "RT @x: " + texts[0]), b"{broken"])
+    kafka.fill(
+        POSTS, [post("a", ABOUT), post("b", "RT @x: " + texts[0]), post("c", "🌊"), b"{broken"]
+    )
     kafka.send(SEEDS, SEED, b"ferry-fire")
     done = newsift("background", "build", "--from-topic", "--json", "--out", "own.safetensors")
     assert done.code == 0, done.err
-    assert "403 messages read; left out: 1 no posts, 1 copies, 1 near a seed" in done.err
+    assert "404 messages read; left out: 1 no posts, 1 without words, 1 copies, 1 near" in done.err
+    assert "beyond" not in done.err
     output = json.loads(done.out)
     assert (output["posts"], output["platforms"]) == (400, {"plain": 400})
     assert output["source"] == f"{POSTS} of {kafka.address}"

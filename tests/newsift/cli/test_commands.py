@@ -26,12 +26,17 @@ def test_help_and_version_load_nothing_heavy(ask: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"), [("embd", "did you mean 'embed'?"), ("zzz", "see 'newsift --help'")]
-)
+    ("typed", "message"),
+    [
+        ("embd", "did you mean 'embed'?"), ("zzz", "see 'newsift --help'"),
+        ("seeds lst", "did you mean 'list'?"), ("seeds zzz", "see 'newsift seeds --help'"),
+    ],
+)  # fmt: skip
 def test_unknown_command(newsift: Command, typed: str, message: str) -> None:
-    done = newsift(typed)
+    *groups, name = typed.split()
+    done = newsift(*groups, name)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"newsift: no such command {typed!r}; {message}\n"
+    assert done.err == f"newsift: no such command {name!r}; {message}\n"
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
         (["--file", "-"], "--file -"),
         (["--seeds", "posts.csv"], "--seeds"),
         (["--project", "empty"], "--file FILE"),
+        (["--project", "gone"], "gone does not exist"),
         (["--project", "strange"], "notes.txt"),
         (["--project", "later"], "newsift.project/2"),
         (["--project", "posts.csv"], "posts.csv"),
@@ -122,6 +123,7 @@ def test_refuses_what_is_no_project_no_posts_or_no_article(
     monkeypatch.chdir(posts.parent)
     Path("noise.bin").write_bytes(bytes(range(256)))
     Path("short.txt").write_text("six words are not an article")
+    Path("empty").mkdir()
     for folder, file, content in (
         ("strange", "notes.txt", "x"),
         ("later", "project.json", '{"schema": "newsift.project/2"}'),
@@ -134,6 +136,7 @@ def test_refuses_what_is_no_project_no_posts_or_no_article(
     assert sorted(each.name for each in Path("strange").iterdir() if each.name[0] != ".") == [
         "notes.txt"
     ]
+    assert not Path("gone").exists()
 
 
 def test_a_project_is_open_in_one_desk_at_a_time(

@@ -61,6 +61,7 @@ REFUSED = [
     ("collect mastodon --url https://m.example --stream hashtag", "--stream hashtag"),
     ("collect x", "NEWSIFT_X_TOKEN"),
     ("collect files nowhere", "there is no such folder"),
+    ("collect files lines", "lines: is no folder"),
     ("backfill gone --since 1h", "seed 'gone': there is none of this id"),
     ("backfill odd --since 1h", "seed 'odd': is refused: text: missing"),
     ("backfill empty --since 1h", "seed 'empty': is refused: text: holds no word"),

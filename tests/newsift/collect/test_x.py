@@ -116,6 +116,13 @@ async def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> N
     assert all("dry_run" in body["query"] for body in side.bodies)
 
 
+async def test_a_missing_file_of_rules_is_refused_at_the_start(tmp_path: Path) -> None:
+    async with serve_x() as side:
+        with pytest.raises(InputError, match="cannot be read"):
+            await first_of(source(side, tmp_path / "nowhere"))
+    assert side.bodies == []
+
+
 async def test_follows_changed_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(x_source, "POLL_S", 0.01)
     file = written(tmp_path, "ferry\tferries")

@@ -36,6 +36,11 @@ def test_copies_are_drawn_once(again: str) -> None:
     assert (result, draw.read, draw.copies) == ([SAID], 2, 1)
 
 
+def test_posts_without_words_are_counted() -> None:
+    result, draw = drawn([SAID, "🌊", "@bob https://t.co/abc"], 10)
+    assert (result, draw.read, draw.wordless) == ([SAID], 3, 2)
+
+
 def test_the_draw_is_the_lowest_hashes_in_any_order() -> None:
     texts = [f"post number {i}" for i in range(300)]
     lowest = sorted(texts, key=lambda text: text_hash(text) or 0)[: SPARE_FACTOR * 20]

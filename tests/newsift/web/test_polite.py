@@ -274,18 +274,18 @@ def test_the_host_of_a_feed_may_be_inside_but_no_page_outside_leads_there(
     assert web.get(f"{site.url}/hop").url == f"{site.url}/a"
     with outside(f"{site.url}/a") as url:
         before = len(site.asked)
-        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is not a public"):
+        with pytest.raises(InputError, match=r"127\.0\.0\.1(, which)? is not a public"):
             web.get(f"{url}/hop")
         assert len(site.asked) == before
         site.replies["/out"] = Reply(status=302, headers={"Location": f"{url}/hop"})
-        with pytest.raises(InputError, match=r"is at 127\.0\.0\.1, which is not a public"):
+        with pytest.raises(InputError, match=r"127\.0\.0\.1(, which)? is not a public"):
             web.get(f"{site.url}/out")
 
 
 def test_another_port_of_the_host_of_a_feed_is_not_inside(site: Site, clock: Clock) -> None:
     with (
         serving(Site()) as other,
-        pytest.raises(InputError, match="which is not a public"),
+        pytest.raises(InputError, match="is not a public"),
     ):
         inside(site, clock).get(f"{other.url}/a")
     assert other.asked == []

@@ -18,9 +18,10 @@ async function request(path, options) {
   } catch {
     throw new Refusal(0, NO_ANSWER);
   }
-  const body = await response.json().catch(() => ({ reason: `HTTP ${response.status}` }));
+  const body = await response.json().catch(() => null); // null where the answer is cut off
   if (response.status === 401) dispatchEvent(new Event("newsift-token"));
-  if (!response.ok) throw new Refusal(response.status, body.reason);
+  if (!response.ok) throw new Refusal(response.status, body?.reason ?? `HTTP ${response.status}`);
+  if (!body) throw new Refusal(0, NO_ANSWER);
   return body;
 }
 

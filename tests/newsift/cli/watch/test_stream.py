@@ -101,6 +101,14 @@ def test_a_returning_listener_misses_and_repeats_nothing(kafka: Kafka, tmp_path:
     assert sorted(int(name) for _, name in seen) == list(range(43))
 
 
+def test_a_taken_port_is_refused_before_anything_is_announced(kafka: Kafka, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with watching(tmp_path, "--listen", port) as command:
+            assert command.wait() == 2
+    assert command.output == f"newsift: --listen: {port} is taken; free it, or give another\n"
+
+
 @pytest.mark.slow
 def test_the_number_of_listeners_is_bounded(kafka: Kafka, tmp_path: Path) -> None:
     with watching(tmp_path, "--listen", 0) as command:

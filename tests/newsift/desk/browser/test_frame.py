@@ -22,6 +22,16 @@ def test_every_page_opens_and_marks_its_entry(window: Window, where: str) -> Non
     expect(page).to_have_title(f"{PAGES[where]} – newsift")
 
 
+def test_an_answer_that_is_cut_off_is_reported_and_requested_again(window: Window) -> None:
+    page = window.page
+    page.route("**/api/session", lambda route: route.fulfill(body='{"answer": {"yo'))
+    page.goto(window.url)
+    expect(page.get_by_text("the desk does not answer")).to_be_visible()
+    page.unroute("**/api/session")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Events")).to_be_visible()
+
+
 def test_the_keyboard_opens_a_page_and_a_name_survives_a_reload(window: Window) -> None:
     page = window.settled()
     page.keyboard.press("Tab")

@@ -220,7 +220,7 @@ def test_a_page_is_fetched(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_page_of_the_own_network_is_refused(ask: Client) -> None:
-    with pytest.raises(InputError, match="which is not a public address"):
+    with pytest.raises(InputError, match="is not a public address"):
         ask("/api/seeds/read", url="http://169.254.169.254/latest")
 
 
