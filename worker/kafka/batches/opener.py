@@ -16,6 +16,7 @@ from typing import Any
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from worker.kafka.batches.header import (
+    CONTROL_BIT,
     FOREIGN_NAMES,
     HEADER,
     MAGIC_OFFSET,
@@ -103,11 +104,13 @@ class Opener:
     def open_batch(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
         """The last offset of a batch, and the batch: unchanged, or unpacked."""
         header = check_header(data)
+        if header.record_count == 0 and len(data) == HEADER.size:
+            # Compaction keeps the header of a control batch; both clients fail without its marker.
+            plain = header._replace(attributes=header.attributes & ~CONTROL_BIT)
+            return header.last_offset, (uncompressed_header(plain, b""),)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
             return header.last_offset, (data,)
-        if header.record_count == 0 and len(data) == HEADER.size:
-            return header.last_offset, (uncompressed_header(header, b""),)
         body = unpack(header.codec, data[HEADER.size :], self.limit)
         self._check(header, body)
         return header.last_offset, (uncompressed_header(header, body), body)
