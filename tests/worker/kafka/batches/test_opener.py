@@ -216,6 +216,29 @@ def test_a_marker_that_compaction_has_emptied_is_passed_over(isolation: int) -> 
         assert records.next_fetch_offset == 101 + len(values_read)
 
 
+def test_a_damaged_abort_marker_hides_no_later_transaction() -> None:
+    """With it, only the next response says that its producer's records count again."""
+    transaction = {"producer_id": 7, "attributes": TRANSACTIONAL_BIT}
+    marker = sealed(
+        record(0, 0, b"\0\0\0\0", b""), 0, 1, 1, producer_id=7,
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
+    )  # fmt: skip
+    later = batch(values(1), 0, 2, **transaction)
+    data = batch(values(1), 0, 0, **transaction) + corrupt(marker) + later
+
+    def read_from(start: int, data: bytes, aborted: list[tuple[int, int]]) -> tuple[int, list[Any]]:
+        records = PartitionRecords(
+            TopicPartition("tweets", 0), MemoryRecords(opened(data, start)), aborted, start,
+            None, None, False, READ_COMMITTED,
+        )  # fmt: skip
+        rows = [record.offset for record in records]
+        return records.next_fetch_offset, rows
+
+    start, rows = read_from(0, data, [(7, 0)])
+    assert rows == [1]  # what stands for the marker
+    assert read_from(start, later, []) == (3, [2])
+
+
 def test_batches_after_the_stated_end_are_fetched_again() -> None:
     opener = Opener(LIMIT)
     first, second = batch(values(2), 0, 100), batch(values(2), 0, 102)
