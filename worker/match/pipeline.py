@@ -354,4 +354,7 @@ def timestamps_of(messages: Sequence[Message]) -> I64:
     stamps = [message.timestamp for message in messages]
     if None in stamps:
         stamps = [-1 if stamp is None else stamp for stamp in stamps]
-    return np.array(stamps, np.int64)
+    try:
+        return np.array(stamps, np.int64)
+    except OverflowError:  # a client in Python adds up what wraps around in Java
+        return np.array([(stamp + 2**63) % 2**64 - 2**63 for stamp in stamps], np.int64)
