@@ -357,4 +357,4 @@ def timestamps_of(messages: Sequence[Message]) -> I64:
     try:
         return np.array(stamps, np.int64)
     except OverflowError:  # a client in Python adds up what wraps around in Java
-        return np.array([(stamp + 2**63) % 2**64 - 2**63 for stamp in stamps], np.int64)
+        return np.array([((stamp or 0) + 2**63) % 2**64 - 2**63 for stamp in stamps], np.int64)
