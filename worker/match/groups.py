@@ -128,7 +128,7 @@ class StoryGroups:
         self._count += len(vectors)
         if rows:
             earlier = Embeddings.concat([earlier, vectors[rows]])
-        if len(numbers) > self._max_groups + BLOCK_MATCHES:
+        if len(numbers) - len(self._firsts) > min(BLOCK_MATCHES, len(self._firsts)):
             alive = [index for index, number in enumerate(numbers) if number in self._firsts]
             earlier, numbers = earlier[alive], [numbers[index] for index in alive]
         self._vectors, self._numbers = earlier, numbers

@@ -27,7 +27,7 @@ from worker.match.records import (
 from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import Unreadable
 from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post
-from worker.seeds.set import SeedSet
+from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.vectors import check_rows
 
 Result = TypeVar("Result")
@@ -238,7 +238,7 @@ class Pipeline:
     ) -> None:  # fmt: skip
         """A post that fails becomes a dead letter."""
         times = batch.outcome.timestamps[rows]
-        times = np.where(times < 0, BEFORE_ANY_EXPIRY, times)
+        times = np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
             matcher = Matcher(seeds, self._enc.threads, self._max_matches, edges)
@@ -354,4 +354,7 @@ def timestamps_of(messages: Sequence[Message]) -> I64:
     stamps = [message.timestamp for message in messages]
     if None in stamps:
         stamps = [-1 if stamp is None else stamp for stamp in stamps]
-    return np.array(stamps, np.int64)
+    try:
+        return np.array(stamps, np.int64)
+    except OverflowError:  # a client in Python adds up what wraps around in Java
+        return np.array([((stamp or 0) + 2**63) % 2**64 - 2**63 for stamp in stamps], np.int64)

@@ -166,7 +166,7 @@ def collect_matches(
     width = scores.shape[1]
     thresholds, columns = limits.thresholds[low : low + width], np.empty(width, np.int64)
     high, own = np.empty((2, width), np.float32)
-    heap = np.empty(limits.most, np.float32)
+    heap = np.empty(min(limits.most, width), np.float32)  # used only for more matches than that
     for at in range(len(scores)):
         row, post, off = scores[at], first + at, slack[first + at]
         if above[at] < -off:

@@ -133,7 +133,7 @@ class Control:
         except OffsetOutOfRangeError:
             self._identity, self._checked_at = None, 0.0  # records that were read are there no more
             records = []
-        if records:
+        if records and self._identity is not None:  # else all is read again below
             self._apply(records)
             await self.embed(embedder)
         elif self.hold_reason and self._identity is not None and self.seeds:
@@ -152,6 +152,7 @@ class Control:
             self._identity = None
         elif current != self._identity:
             await asyncio.to_thread(self._check_topics)
+            self._identity = None  # until it is read to its end
             self._reducer = ControlReducer(self._limits, values=False)
             await self._read()
             log.warning("the control topic %s was recreated or reset: it is read again",

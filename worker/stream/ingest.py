@@ -122,7 +122,8 @@ class Ingest:
             try:
                 messages = await self._step(0, room)
             except Exception:
-                self._seek_back(records)
+                if self._ledger.epoch == epoch:  # else reading begins at the committed offset
+                    self._seek_back(records)
                 raise
             if self._ledger.epoch != epoch:  # it has waited for the new assignment
                 records, epoch, size = [], self._ledger.epoch, 0

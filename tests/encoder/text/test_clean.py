@@ -25,6 +25,7 @@ from encoder.text.clean import (
     validate_texts,
 )
 from encoder.text.fast_clean import expand, make_buffers, scan
+from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.wild import (
@@ -131,6 +132,17 @@ def test_a_clean_text_has_only_visible_characters(text: str) -> None:
         classes = {unicodedata.category(char) for char in cleaned}
         assert not classes & {"Cc", "Cf", "Co", "Cs", "So"}
         assert "\ufffd" not in cleaned
+
+
+@given(
+    st.text(st.sampled_from("aAbthpsRT01"), min_size=1, max_size=12)
+    | st.sampled_from(["http", "www", "pic", "comORG", "RT", "https"]),
+    st.sampled_from(Side),
+)
+def test_a_plain_word_is_cleaned_and_split_as_by_the_rules(word: str, side: Side) -> None:
+    """A separator that the rules remove sends the same letters through all of them."""
+    assert clean_chunk(word, side) == clean_chunk(f"{word}\u200b", side)
+    assert split_words(word) == split_words(f"{word}\u200b") == [word]
 
 
 @settings(deadline=None)

@@ -12,6 +12,7 @@ from newsift.broker.server import running
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
 from worker.config import Config, KafkaConfig, LimitsConfig, StreamConfig
+from worker.kafka.batches.opener import Opener
 from worker.kafka.consumers import (
     MAX_REVOKE_S,
     Consumer,
@@ -124,6 +125,30 @@ async def test_read_ahead_does_not_grow_with_the_brokers_and_nothing_is_skipped(
                     assert sum(packed.values()) <= limit + brokers * 2 * BATCH
         finally:
             await consumer.stop()
+
+
+async def test_a_failure_while_unpacking_is_raised(
+    backlog: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiokafka's task that fetches ends with it, and nothing would ever be read again."""
+
+    def fail(*_: Any) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(Opener, "open_batches", fail)
+    consumer = groupless_consumer(backlog)
+    consumer.assign([TopicPartition("tweets", 0)])
+    await consumer.start()
+    await consumer.seek_to_beginning()
+
+    async def read() -> None:
+        async with asyncio.timeout(20):
+            while True:
+                await consumer.getmany(timeout_ms=50)
+
+    with pytest.raises(MemoryError):
+        await read()
+    await stop_within(consumer.stop(), 5)
 
 
 async def test_a_paused_consumer_holds_and_fetches_nothing(backlog: Config) -> None:

@@ -85,8 +85,11 @@ def test_memory_is_bounded_in_stories_and_bytes() -> None:
     assert groups.place([StoryKey("copy", frozenset("a"))], vectors[:1])[0].new  # long forgotten
 
     room_for_two = StoryGroups(max_bytes=2 * (FIRST_OVERHEAD_BYTES + 4 * 4 + 8))
-    room_for_two.place(keys[:9], vectors[:9])
+    for row in range(9):
+        room_for_two.place(keys[row : row + 1], vectors[row : row + 1])
     assert len(room_for_two) == 2
+    assert room_for_two._vectors is not None
+    assert len(room_for_two._vectors) <= 2 * 2  # as many forgotten ones, and not up to MAX_GROUPS
     none = StoryGroups(max_bytes=FIRST_OVERHEAD_BYTES)
     assert [group.new for group in none.place(keys[:2], vectors[[0, 0]])] == [True, True]
     assert len(none) == 0

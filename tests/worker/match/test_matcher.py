@@ -171,6 +171,14 @@ def test_memory_does_not_grow_with_the_number_of_matches() -> None:
     assert low_peak < usual_peak + 4_000_000
 
 
+def test_a_limit_beyond_the_number_of_seeds_takes_no_memory() -> None:
+    """Without a limit the matches would take 8 GiB, which a small machine refuses."""
+    rng = np.random.default_rng(9)
+    texts = rows(rng, 3, 5, 0.5, 0)
+    matcher = Matcher(made_set(texts, np.full(3, 0.4, np.float32)), most=2**45)
+    assert matcher.match(texts, np.zeros(3, np.int64)).counts.min() >= 1
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(0, 20), st.integers(1, 70), st.sampled_from([0.0, 0.7]),

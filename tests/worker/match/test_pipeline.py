@@ -120,6 +120,11 @@ def test_matches_beyond_the_limit_are_counted_and_why_is_optional() -> None:
     assert [match["why"] for match in bare["matches"]] == [[]] * len(scores)
 
 
+@pytest.mark.parametrize("timestamp", [None, -1, -(2**63), 0, 2**63 - 1, 2**63])
+def test_a_post_of_any_time_matches_a_seed_that_never_expires(timestamp: int | None) -> None:
+    assert run([replace(mail("1", "storm flood river city"), timestamp=timestamp)]).matched == 1
+
+
 def test_without_seeds_posts_are_counted_and_nothing_else() -> None:
     messages = [mail("1", "storm"), Mail(b"{"), mail("2", "flood")]
     outcome = run(messages, SeedSet.empty(small_encoder()))

@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worker.messages import EXAMPLES, Example
-from worker.posts.read import PassedOver, Post, Reason, Rejected, read_post
+from worker.config.limits import DEFAULT_LIMITS
+from worker.posts.checks import refusal
+from worker.posts.languages import ALL_LANGUAGES
+from worker.posts.plain import read_only_plain
+from worker.posts.read import PassedOver, Post, Reason, Rejected, _read_form, read_post
 
 PLATFORMS = {"x", "bluesky", "mastodon", "plain"}
 POSTS = [example for example in EXAMPLES if "text" in example.expected]
@@ -182,3 +186,32 @@ def _mastodon(message: dict[str, Any]) -> Fields:
 
 
 READERS = {"x": _x, "x1": _x1, "bluesky": _bluesky, "mastodon": _mastodon, "plain": _plain}
+
+
+PLAIN_KEYS = st.sampled_from(["id", "text", "author", "created_at", "lang", "url"])
+PLAIN_VALUES = st.one_of(
+    WORDS.map(json.dumps),
+    st.none().map(json.dumps),
+    st.integers().map(json.dumps),
+    st.sampled_from([
+        "1.5", "1e400", "true", "[]", "{}", '"\\ud800"', '"\\u0000"', '"\xe9"', "1" * 5000, '"[{"',
+        '"2020-01-01T00:00:00Z"', "1577836800", "NaN", '"\x01"',
+    ]),
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from(["id", "text"]),
+    st.lists(st.tuples(PLAIN_KEYS | st.sampled_from(KEYS), PLAIN_VALUES), min_size=1, max_size=6),
+    st.sampled_from(["}", " }", "}\n", "}}", ""]), st.sampled_from(["utf-8", "latin-1"]),
+)  # fmt: skip
+def test_the_quick_reader_of_plain_posts_reads_like_the_other(
+    first: str, rest: list[tuple[str, str]], end: str, encoding: str
+) -> None:
+    pairs = ",".join(f'"{key}": {part}' for key, part in [(first, rest[0][1]), *rest])
+    value = f"{{{pairs}{end}".encode(encoding, "replace")
+    if (outcome := read_only_plain(value)) is not None:
+        general = refusal(value, DEFAULT_LIMITS) or _read_form(
+            value, "auto", DEFAULT_LIMITS, ALL_LANGUAGES
+        )
+        assert outcome == general

@@ -1,8 +1,10 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from aiokafka.errors import NotLeaderForPartitionError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,6 +85,44 @@ async def test_a_topic_made_again_with_other_seeds_is_read_again(bench: ControlB
         await bench.publish(GAME)
         await met(lambda: state(control) == ({"b": ARTICLES["game"]}, set()))
         await met(lambda: not control.hold_reason)
+
+
+async def test_no_seed_set_is_of_a_new_topic_that_is_read_in_part(
+    bench: ControlBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that answers no more in the middle of it loses no seed until it does."""
+    sets: list[set[str]] = []
+    await bench.publish(FLOOD)
+    async with bench.following() as control:
+        control.prepare = lambda seeds: sets.append({seed.id for seed in seeds.seeds})
+        consumer, reads, published = control._consumer, 0, asyncio.Event()
+        getmany, beginning_offsets = consumer.getmany, consumer.beginning_offsets
+
+        async def begin(*places: Any) -> Any:
+            await published.wait()
+            return await beginning_offsets(*places)
+
+        async def fail_second(**options: Any) -> Any:
+            nonlocal reads
+            records = {} if reads == 1 else await getmany(max_records=1, **options)
+            if records or reads == 1:
+                reads += 1
+            if reads == 2:
+                reads += 1
+                raise NotLeaderForPartitionError
+            return records
+
+        await bench.delete()
+        await met(lambda: control.hold_reason)
+        monkeypatch.setattr(consumer, "getmany", fail_second)
+        monkeypatch.setattr(consumer, "beginning_offsets", begin)
+        await bench.create()
+        new = [(name, ARTICLES["game"]) for name in "bcd"]
+        await bench.publish(*new)
+        published.set()
+        await met(lambda: state(control) == (dict(new), set()))
+    assert reads > 3
+    assert all(names in ({"a"}, {"b", "c", "d"}) for names in sets)
 
 
 async def test_a_deleted_topic_pauses_posts_until_somebody_creates_it_with_seeds(

@@ -83,6 +83,26 @@ async def test_messages_read_just_before_an_error_are_read_again(bench: Bench) -
     assert bench.consumer.sought == {PLACE: 0}
 
 
+async def test_what_an_old_assignment_has_read_moves_no_position_of_the_new_one(
+    bench: Bench,
+) -> None:
+    """It begins where the group has committed: batches in flight are dropped and read again."""
+    fetch = bench.consumer.getmany
+
+    async def failing(**options: Any) -> dict[TopicPartition, list[Any]]:
+        if not options["timeout_ms"]:
+            bench.ledger.drop()
+            raise NotLeaderForPartitionError
+        return await fetch(**options)
+
+    bench.consumer.getmany = failing  # type: ignore[method-assign]
+    bench.feed(module.STEP_RECORDS * 2)
+    await bench.wait_for(lambda: bench.ledger.epoch > 0)
+    bench.feed()
+    await bench.wait_for(lambda: not bench.consumer.ready)
+    assert not bench.consumer.sought
+
+
 async def test_a_full_ledger_pauses_all_partitions_but_polling_goes_on(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,9 +93,15 @@ class OpeningConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Any]]:
-        """An unreadable batch becomes one message."""
+        """An unreadable batch becomes one message.
+
+        Raises what has ended aiokafka's fetching, which otherwise returns nothing for ever.
+        """
         records = await super().getmany(*places, timeout_ms=timeout_ms, max_records=max_records)
         self._polled.set()
+        fetching = self._fetcher.error_future
+        if not records and fetching.done() and (error := fetching.exception()):
+            raise error.__cause__ or error
         if not self._opener.has_marked:
             return dict(records)
         find_marker = self._opener.unreadable_batch

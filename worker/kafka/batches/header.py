@@ -30,6 +30,10 @@ class UnreadableError(NewsiftError):
         self.why, self.detail = why, detail
 
 
+class DamagedError(UnreadableError):
+    """A record batch with a wrong checksum: a disk or the network has changed it."""
+
+
 def bad_batch(detail: str) -> UnreadableError:
     return UnreadableError(Reason.BAD_BATCH, detail)
 

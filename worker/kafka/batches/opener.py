@@ -16,6 +16,7 @@ from typing import Any
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from worker.kafka.batches.header import (
+    CONTROL_BIT,
     FOREIGN_NAMES,
     HEADER,
     MAGIC_OFFSET,
@@ -24,6 +25,7 @@ from worker.kafka.batches.header import (
     TRANSACTIONAL_BIT,
     WALK_OK,
     Bytes,
+    DamagedError,
     Header,
     UnreadableError,
     Walk,
@@ -96,6 +98,8 @@ class Opener:
                 marker, last = self._marker(frame, next_offset, max(next_offset, ceiling), error)
                 part = (marker,)
                 room.left -= self.limit // REFUSED_BATCHES_PER_KEPT
+                if isinstance(error, DamagedError) and any(map(_is_transactional, following)):
+                    room.left = 0  # it may have ended a transaction: the next response says which
             parts += part
             next_offset = last + 1
         return b"".join(parts)
@@ -103,11 +107,13 @@ class Opener:
     def open_batch(self, data: memoryview) -> tuple[int, tuple[Bytes, ...]]:
         """The last offset of a batch, and the batch: unchanged, or unpacked."""
         header = check_header(data)
+        if header.record_count == 0 and len(data) == HEADER.size:
+            # Compaction keeps the header of a control batch; both clients fail without its marker.
+            plain = header._replace(attributes=header.attributes & ~CONTROL_BIT)
+            return header.last_offset, (uncompressed_header(plain, b""),)
         if header.codec == 0:
             self._check(header, data[HEADER.size :])
             return header.last_offset, (data,)
-        if header.record_count == 0 and len(data) == HEADER.size:
-            return header.last_offset, (uncompressed_header(header, b""),)
         body = unpack(header.codec, data[HEADER.size :], self.limit)
         self._check(header, body)
         return header.last_offset, (uncompressed_header(header, body), body)
@@ -173,7 +179,7 @@ def check_header(data: Bytes) -> Header:
     if header.length != len(data) - OFFSET_AND_LENGTH:
         raise bad_batch(f"the record batch has {len(data)} bytes, and not as many as it says")
     if header.crc != checksum(data):
-        raise bad_batch("the record batch has a wrong checksum")
+        raise DamagedError(Reason.BAD_BATCH, "the record batch has a wrong checksum")
     if header.codec not in CODECS:
         raise bad_batch(f"compression {header.codec} is unknown")
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
@@ -188,6 +194,10 @@ def _decode_names(header: Header, body: Bytes) -> None:
             pass
     except UnicodeDecodeError as error:
         raise bad_batch("the name of a header is not UTF-8") from error
+
+
+def _is_transactional(data: memoryview) -> bool:
+    return len(data) >= HEADER.size and bool(Header.parse(data).attributes & TRANSACTIONAL_BIT)
 
 
 def _base_offset(data: memoryview) -> int:

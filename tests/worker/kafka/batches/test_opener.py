@@ -5,6 +5,8 @@ from time import process_time
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import READ_COMMITTED, READ_UNCOMMITTED
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,8 +26,8 @@ from tests.worker.kafka.batches.made import (
     values,
 )
 from worker.config import Config, KafkaConfig
-from worker.kafka.batches.consumer import fast_walk
-from worker.kafka.batches.header import Header
+from worker.kafka.batches.consumer import PartitionRecords, fast_walk
+from worker.kafka.batches.header import CONTROL_BIT, TRANSACTIONAL_BIT, Header
 from worker.kafka.batches.opener import Opener
 from worker.kafka.batches.unpack import unpack
 from worker.kafka.reading import connected
@@ -196,6 +198,45 @@ def test_a_false_header_skips_neither_neighbours_nor_the_end(
     """The checksum leaves the first offset and the length out: a disk may change them."""
     opener = Opener(LIMIT)
     assert rows_of(opened(data, start, end, opener), opener) == expected
+
+
+@pytest.mark.parametrize("isolation", [READ_UNCOMMITTED, READ_COMMITTED])
+def test_a_marker_that_compaction_has_emptied_is_passed_over(isolation: int) -> None:
+    """Kafka keeps the header of a producer's last batch; both clients look for its marker."""
+    empty = sealed(
+        b"", 0, 100, 0, last_offset_delta=0, producer_id=7,
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
+    )  # fmt: skip
+    for data, values_read in ((empty + batch(values(1), 0, 101), [b"value 0"]), (empty, [])):
+        records = PartitionRecords(
+            TopicPartition("tweets", 0), MemoryRecords(opened(data, 100)), [], 100,
+            None, None, False, isolation,
+        )  # fmt: skip
+        assert [record.value for record in records] == values_read
+        assert records.next_fetch_offset == 101 + len(values_read)
+
+
+def test_a_damaged_abort_marker_hides_no_later_transaction() -> None:
+    """With it, only the next response says that its producer's records count again."""
+    transaction = {"producer_id": 7, "attributes": TRANSACTIONAL_BIT}
+    marker = sealed(
+        record(0, 0, b"\0\0\0\0", b""), 0, 1, 1, producer_id=7,
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
+    )  # fmt: skip
+    later = batch(values(1), 0, 2, **transaction)
+    data = batch(values(1), 0, 0, **transaction) + corrupt(marker) + later
+
+    def read_from(start: int, data: bytes, aborted: list[tuple[int, int]]) -> tuple[int, list[Any]]:
+        records = PartitionRecords(
+            TopicPartition("tweets", 0), MemoryRecords(opened(data, start)), aborted, start,
+            None, None, False, READ_COMMITTED,
+        )  # fmt: skip
+        rows = [record.offset for record in records]
+        return records.next_fetch_offset, rows
+
+    start, rows = read_from(0, data, [(7, 0)])
+    assert rows == [1]  # what stands for the marker
+    assert read_from(start, later, []) == (3, [2])
 
 
 def test_batches_after_the_stated_end_are_fetched_again() -> None:
