@@ -30,7 +30,7 @@ class UnreadableError(NewsiftError):
         self.why, self.detail = why, detail
 
 
-class DamagedError(UnreadableError):
+class ChecksumError(UnreadableError):
     """A record batch with a wrong checksum: a disk or the network has changed it."""
 
 

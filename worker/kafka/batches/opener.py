@@ -25,7 +25,7 @@ from worker.kafka.batches.header import (
     TRANSACTIONAL_BIT,
     WALK_OK,
     Bytes,
-    DamagedError,
+    ChecksumError,
     Header,
     UnreadableError,
     Walk,
@@ -98,7 +98,7 @@ class Opener:
                 marker, last = self._marker(frame, next_offset, max(next_offset, ceiling), error)
                 part = (marker,)
                 room.left -= self.limit // REFUSED_BATCHES_PER_KEPT
-                if isinstance(error, DamagedError) and any(map(_is_transactional, following)):
+                if isinstance(error, ChecksumError) and any(map(_is_transactional, following)):
                     room.left = 0  # it may have ended a transaction: the next response says which
             parts += part
             next_offset = last + 1
@@ -179,7 +179,7 @@ def check_header(data: Bytes) -> Header:
     if header.length != len(data) - OFFSET_AND_LENGTH:
         raise bad_batch(f"the record batch has {len(data)} bytes, and not as many as it says")
     if header.crc != checksum(data):
-        raise DamagedError(Reason.BAD_BATCH, "the record batch has a wrong checksum")
+        raise ChecksumError(Reason.BAD_BATCH, "the record batch has a wrong checksum")
     if header.codec not in CODECS:
         raise bad_batch(f"compression {header.codec} is unknown")
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
