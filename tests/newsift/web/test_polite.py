@@ -98,10 +98,18 @@ def test_rules_and_bytes_above_the_limits_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["*a" * 200_000, "*" * 400_000, "a*" * 200_000 + "$", "\nDisallow: /b" * 40_000]
+    "rule",
+    [
+        "*a" * 200_000,
+        "*" * 400_000,
+        "a*" * 200_000 + "$",
+        "\nDisallow: /b" * 40_000,
+        "".join(f"\nUser-agent: {n}" for n in range(12_000)) + "\nDisallow: /b" * 15_000,
+        "\nUser-agent: *" * 15_000 + "\nDisallow: /b" * 15_000,
+    ],
 )
 def test_a_hostile_file_takes_no_longer_than_others(rule: str) -> None:
-    """Without a clock: a pattern that backtracks would never end."""
+    """Without a clock: a pattern that backtracks, or a rule stored for each name, would not end."""
     assert allowed(f"User-agent: *\nDisallow: /x{rule}", f"/{'a' * 2000}b")
 
 
