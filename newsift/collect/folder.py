@@ -123,6 +123,8 @@ class LedgerEntry(msgspec.Struct, array_like=True):
         """Whether it is the same file, possibly moved or in a remounted folder."""
         if (file.size, file.mtime_ns) != (self.size, self.mtime_ns):
             return False
+        if self.is_rejected and not self.digest and digest_start(file.path):
+            return False  # it could not be opened, and now it can
         if (file.device, file.inode) == (self.device, self.inode):
             return True
         return file.name == self.path and digest_start(file.path) == self.digest
@@ -203,7 +205,7 @@ class FileLedger:
         return entry, version, rows
 
     def reject(self, entry: LedgerEntry) -> None:
-        """A file that was not understood is tried again when it has changed."""
+        """A file that was not understood is tried again when it has changed or can be opened."""
         entry.is_rejected = True
         self._append([entry])
 

@@ -147,6 +147,30 @@ def test_reports_bad_file_once(place: Path, state: Path, caplog: pytest.LogCaptu
     assert all_of(watched(place, state), position)[0] == ["c-0"]  # it was mended
 
 
+def test_reads_a_file_once_it_can_be_opened(
+    place: Path, state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A change of its permissions changes neither its size nor its time."""
+    put(place, "a.jsonl", posts("a", 2), age=90)
+    put(place, "b.jsonl", posts("b", 1))
+    opened = Path.open
+
+    def refuse(file: Path, mode: str = "r") -> object:
+        if file.name == "a.jsonl":
+            raise PermissionError(13, "Permission denied")
+        return opened(file, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refuse)
+        keys, position = all_of(watched(place, state))
+        assert keys == ["b-0"]
+        assert all_of(watched(place, state), position) == ([], position)
+        assert caplog.text.count("Permission denied") == 1
+    keys, position = all_of(watched(place, state), position)
+    assert keys == ["a-0", "a-1"]
+    assert all_of(watched(place, state), position) == ([], position)
+
+
 def test_recognises_a_folder_that_was_copied_back(place: Path, state: Path, tmp_path: Path) -> None:
     """As one that is mounted anew: other inodes, the same names, sizes, times and contents."""
     put(place, "a.jsonl", posts("a", 2))
