@@ -354,8 +354,8 @@ class Collector:
             self._reset_backoffs()
         if last is not None:
             assert last.cursor is not None
-            times = [frame.at for frame in frames if frame.at is not None]
-            at = times[-1] if times else self._position and self._position.at
+            before = self._position.at if self._position else None
+            at = next((frame.at for frame in reversed(frames) if frame.at is not None), before)
             self._position = SourcePosition(last.cursor, self._source.place, at)
             self._position_changed.set()
 
