@@ -200,6 +200,24 @@ def test_a_site_whose_rules_cannot_be_read_is_not_read(
     assert web.get(f"{site.url}/a").status == 200
 
 
+def test_a_redirect_may_hold_bytes_that_are_not_utf8(web: PoliteWeb, site: Site) -> None:
+    site.replies |= {
+        "/robots.txt": robots(""),
+        "/c": Reply(status=302, headers={"Location": "/caf\xe9"}),
+        "/caf%E9": page("Caesar"),
+    }
+    answer = web.get(f"{site.url}/c")
+    assert (answer.status, answer.url) == (200, f"{site.url}/caf%E9")
+
+
+def test_a_hostile_type_of_content_is_read(web: PoliteWeb, site: Site) -> None:
+    kind = f"text/html; charset*{'9' * 5000}=x"
+    site.replies |= {"/robots.txt": robots(""), "/c": Reply(b"text", kind)}
+    answer = web.get(f"{site.url}/c")
+    assert answer.content_type.get_content_type() == "text/html"
+    assert not answer.content_type.get_content_charset()
+
+
 def test_rules_hold_for_redirects(web: PoliteWeb, site: Site) -> None:
     site.replies |= {
         "/robots.txt": robots("User-agent: *\nDisallow: /b"),
