@@ -3,9 +3,10 @@ import gzip
 import os
 import random
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -168,6 +169,29 @@ def test_reads_a_file_once_it_can_be_opened(
         assert caplog.text.count("Permission denied") == 1
     keys, position = all_of(watched(place, state), position)
     assert keys == ["a-0", "a-1"]
+    assert all_of(watched(place, state), position) == ([], position)
+
+
+def test_a_file_that_is_written_to_while_others_are_read_is_read_when_it_is_complete(
+    place: Path, state: Path
+) -> None:
+    put(place, "a.jsonl", posts("a", 1), age=90)
+    put(place, "b.jsonl", posts("b", 1))
+    source = watched(place, state)
+    source.settle_timer = SettleTimer(0.5)
+    read = source.read
+    rest = Timer(0.1, put, (place, "b.jsonl", posts("b", 3), 0))
+
+    def append(path: Path) -> Iterable[Sequence[FileMessage]]:
+        if path.name == "a.jsonl":
+            put(place, "b.jsonl", posts("b", 2), age=0)
+            rest.start()
+        return read(path)
+
+    source.read = append
+    keys, position = all_of(source)
+    rest.join()
+    assert keys == ["a-0", "b-0", "b-1", "b-2"]
     assert all_of(watched(place, state), position) == ([], position)
 
 
