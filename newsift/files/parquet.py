@@ -179,11 +179,11 @@ def _rows(piece: Any) -> list[list[str] | None]:
 
 
 def _values(column: Any) -> list[object]:
-    """A value that Python cannot hold, such as the year 30000, becomes Arrow's text for it."""
+    """Where Python cannot hold a value, such as the year 30000 or invalid UTF-8, Arrow's texts."""
     try:
         values: list[object] = column.to_pylist()
     except (OverflowError, ValueError):
-        values = column.cast("string").to_pylist()
+        values = column.cast("string").cast("binary").to_pylist()
     return values
 
 

@@ -189,6 +189,16 @@ def test_a_time_that_python_cannot_hold_affects_only_itself(
     assert b'"created_at":"1970-01-01T00:00:00Z"' in result[0].value
 
 
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_text_that_is_not_utf8_affects_only_itself(tmp_path: Path, use_dictionary: bool) -> None:
+    offsets, data = pa.py_buffer(b"\0\0\0\0\3\0\0\0\6\0\0\0"), pa.py_buffer(b"a\xffbcde")
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, data])
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a", use_dictionary=use_dictionary)
+    texts_read = [each.reading.text for each in read(tmp_path / "a")
+                  if isinstance(each.reading, Post)]  # fmt: skip
+    assert texts_read == ["a\ufffdb", "cde"]
+
+
 def test_not_a_number_is_an_empty_cell(tmp_path: Path) -> None:
     file = write(tmp_path / "a", text=["a", "b"], id=[1.5, float("nan")])
     assert [each.key for each in read(file)] == [b"1.5", text_id("b").encode()]
