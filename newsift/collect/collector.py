@@ -345,13 +345,18 @@ class Collector:
             self._metrics["in_flight_bytes"].set(self._inbox.bytes)
 
     def _move_position(self, frames: list[SourceFrame]) -> None:
-        """A new cursor, or frames without one, count as progress."""
+        """A new cursor, or frames without one, count as progress.
+
+        A frame without a time, such as a deletion, keeps the time of the frames before it.
+        """
         last = next((frame for frame in reversed(frames) if frame.cursor is not None), None)
         if last is None or self._position is None or last.cursor != self._position.cursor:
             self._reset_backoffs()
         if last is not None:
             assert last.cursor is not None
-            self._position = SourcePosition(last.cursor, self._source.place, last.at)
+            before = self._position.at if self._position else None
+            at = next((frame.at for frame in reversed(frames) if frame.at is not None), before)
+            self._position = SourcePosition(last.cursor, self._source.place, at)
             self._position_changed.set()
 
     async def _store_positions(self) -> None:

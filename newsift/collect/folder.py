@@ -117,12 +117,14 @@ class LedgerEntry(msgspec.Struct, array_like=True):
     size: int
     mtime_ns: int
     digest: str  # of its first bytes
-    is_rejected: bool = False  # it was not understood
+    is_rejected: bool = False  # it was not understood, or was still written to
 
     def is_same(self, file: FileVersion) -> bool:
         """Whether it is the same file, possibly moved or in a remounted folder."""
         if (file.size, file.mtime_ns) != (self.size, self.mtime_ns):
             return False
+        if self.is_rejected and not self.digest and digest_start(file.path):
+            return False  # it could not be opened, and now it can
         if (file.device, file.inode) == (self.device, self.inode):
             return True
         return file.name == self.path and digest_start(file.path) == self.digest
@@ -203,7 +205,7 @@ class FileLedger:
         return entry, version, rows
 
     def reject(self, entry: LedgerEntry) -> None:
-        """A file that was not understood is tried again when it has changed."""
+        """A file that was not read is tried again when it has changed or can be opened."""
         entry.is_rejected = True
         self._append([entry])
 
@@ -322,6 +324,7 @@ class Folder:
     _warnings: set[str] = field(default_factory=set)
     _pause: float = 0.0
     _is_closed: bool = False
+    _was_skipped: bool = False  # a file that was written to after the latest scan
 
     def backoff(self, error: LostError) -> Backoff:
         """Never used, as reading a folder raises no LostError."""
@@ -362,8 +365,9 @@ class Folder:
                 self._warn_once(self.place, f"{self.place}: does not exist; waiting for it")
             else:
                 self._warnings.discard(self.place)
+                self._was_skipped = False
                 yield from _group_frames(self._frames_of_files(files, complete))
-            if self.once and not has_others:
+            if self.once and not (has_others or self._was_skipped):
                 return
             if not complete:
                 yield []
@@ -397,7 +401,17 @@ class Folder:
     def _frames_of_file(
         self, entry: LedgerEntry, file: FileVersion, rows_sent: int
     ) -> Iterator[list[SourceFrame]]:
-        """The frames after the rows that were sent; the last one means that the file is done."""
+        """The frames after the rows that were sent; the last one means that the file is done.
+
+        Reading the files before it may have taken hours: a file that was written to since the scan
+        is left to the next one.
+        """
+        done = SourceFrame(b"", None, str(FilePosition(entry.number, ALL_ROWS)))
+        if _file(file.path) not in (file, None):
+            self._was_skipped = True
+            self.ledger.reject(entry)
+            yield [done]
+            return
         rows = 0
         try:
             for batch in self.read(Path(file.path)):
@@ -416,7 +430,7 @@ class Folder:
         else:
             self.counts["files"] += 1
         self.counts["rows"] += rows - rows_sent
-        yield [SourceFrame(b"", None, str(FilePosition(entry.number, ALL_ROWS)))]
+        yield [done]
 
     def _frame(self, message: FileMessage, position: FilePosition) -> Iterator[SourceFrame]:
         """No frame for a row that the worker could not read: it is logged and counted."""

@@ -68,7 +68,8 @@ def label_row(label: Label, delimiter: str = ",") -> bytes:
         *(getattr(label.post, name) for name in POST_FIELDS),
     ]
     rest = [getattr(label, name) for name in DRAW_COLUMNS]
-    return csv_row([*judgement, *post, *rest], delimiter=delimiter).encode("utf-8", "replace")
+    row = csv_row([*judgement, *post, *rest], delimiter=delimiter)
+    return row.replace("\0", "\ufffd").encode("utf-8", "replace")  # no table may hold a NUL
 
 
 @contextmanager

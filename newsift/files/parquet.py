@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Iterator
 from datetime import date
 from importlib.util import find_spec
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +173,18 @@ def _rows(piece: Any) -> list[list[str] | None]:
     """None for a row that is too long."""
     if piece.num_rows == 1 and sum(map(_size, piece.columns)) > MAX_LINE_BYTES:
         return [None]
-    columns = [[_cell(value) for value in column.to_pylist()] for column in piece.columns]
+    columns = [[_cell(value) for value in _values(column)] for column in piece.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return [row if sum(map(len, row)) <= MAX_LINE_BYTES else None for row in rows]
+
+
+def _values(column: Any) -> list[object]:
+    """Where Python cannot hold a value, such as the year 30000 or invalid UTF-8, Arrow's texts."""
+    try:
+        values: list[object] = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = column.cast("string").cast("binary").to_pylist()
+    return values
 
 
 def _batch_rows(table: Any, batch_rows: int, batch_bytes: int) -> int:
@@ -229,7 +239,7 @@ def _size(column: Any) -> int:
 
 
 def _cell(value: object) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and isnan(value)):
         return ""
     if isinstance(value, date):
         return value.isoformat()

@@ -6,6 +6,7 @@ addresses that were checked, and is bounded in time and size.
 
 import asyncio
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -81,6 +82,8 @@ MAX_PAGE_BYTES = 5 * 2**20
 MAX_REDIRECTS = 5
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 PUBLIC_ADDRESS = "1.1.1.1"  # in the place of the address of a name that only the proxy resolves
+NOT_UTF8 = re.compile("[\udc80-\udcff]")  # bytes in a header, as aiohttp decodes them
+MAX_CONTENT_TYPE_CHARS = 1000  # Message fails for a number of thousands of digits
 PAGE_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
 PAGE_HEADERS = {
     "User-Agent": "newsift (seed articles)",
@@ -128,7 +131,7 @@ class WebAnswer:
         """The target of a redirect. Raises InputError if it is invalid."""
         location = self.headers.get("Location") if self.status in REDIRECT_STATUSES else None
         try:
-            return urljoin(self.url, location) if location else None
+            return urljoin(self.url, NOT_UTF8.sub(_percent, location)) if location else None
         except ValueError as error:
             raise InputError(f"{self.url}: redirects to an invalid address") from error
 
@@ -136,8 +139,13 @@ class WebAnswer:
     def content_type(self) -> Message:
         """The parsed header, in the one class of Python that can parse it."""
         message = Message()
-        message["Content-Type"] = self.headers.get("Content-Type", "text/plain")
+        header = self.headers.get("Content-Type", "text/plain")
+        message["Content-Type"] = header[:MAX_CONTENT_TYPE_CHARS]
         return message
+
+
+def _percent(byte: re.Match[str]) -> str:
+    return f"%{ord(byte[0]) - 0xDC00:02X}"
 
 
 def fetch(url: str, limits: RequestLimits = RequestLimits()) -> WebPage:

@@ -40,14 +40,16 @@ class Robots:
         """The rules for this program, or else those for all."""
         rules: dict[str, list[tuple[str, bool]]] = {ALL_PROGRAMS: []}  # by program
         delays: dict[str, float] = {}
-        names: list[str] = []  # the programs of the current group
+        names = set[str]()  # of `program` and ALL_PROGRAMS, those of the current group
         has_rule = False  # whether the current group has one; the next name then opens a new group
         for key, value in _parse_lines(body[:MAX_ROBOTS_BYTES]):
             if key == "user-agent":
-                names = [] if has_rule else names
+                if has_rule:
+                    names.clear()
                 has_rule = False
-                names.append(value.lower())
-                rules.setdefault(value.lower(), [])
+                if (name := value.lower()) in (program.lower(), ALL_PROGRAMS):
+                    names.add(name)
+                    rules.setdefault(name, [])
             elif key in ("allow", "disallow"):
                 has_rule = True
                 for name in names if value else ():

@@ -150,6 +150,16 @@ async def test_a_frame_without_a_value_only_moves_the_position() -> None:
     assert cursors(result.outlet.positions) == [9]
 
 
+async def test_a_frame_without_a_time_keeps_the_last_time() -> None:
+    """Without it the length of the next gap, and where another host resumes, would be unknown."""
+    source = Played(
+        [frames(1), [*frames(2), SourceFrame(b"x", cursor=3)], [SourceFrame(b"y", cursor=4)]]
+    )
+    async with collecting(source) as result:
+        await result.until(lambda: len(result.outlet.frames) == 4)
+    assert result.outlet.positions[-1] == SourcePosition(4, "played.test", 2.0)
+
+
 class Noted(Backoff):
     """Pauses that are noted instead of waited for."""
 

@@ -3,9 +3,10 @@ import gzip
 import os
 import random
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -145,6 +146,53 @@ def test_reports_bad_file_once(place: Path, state: Path, caplog: pytest.LogCaptu
     put(place, "c.jsonl", posts("c", 1), age=30)
     assert unread.exists()
     assert all_of(watched(place, state), position)[0] == ["c-0"]  # it was mended
+
+
+def test_reads_a_file_once_it_can_be_opened(
+    place: Path, state: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A change of its permissions changes neither its size nor its time."""
+    put(place, "a.jsonl", posts("a", 2), age=90)
+    put(place, "b.jsonl", posts("b", 1))
+    opened = Path.open
+
+    def refuse(file: Path, mode: str = "r") -> object:
+        if file.name == "a.jsonl":
+            raise PermissionError(13, "Permission denied")
+        return opened(file, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refuse)
+        keys, position = all_of(watched(place, state))
+        assert keys == ["b-0"]
+        assert all_of(watched(place, state), position) == ([], position)
+        assert caplog.text.count("Permission denied") == 1
+    keys, position = all_of(watched(place, state), position)
+    assert keys == ["a-0", "a-1"]
+    assert all_of(watched(place, state), position) == ([], position)
+
+
+def test_a_file_that_is_written_to_while_others_are_read_is_read_when_it_is_complete(
+    place: Path, state: Path
+) -> None:
+    put(place, "a.jsonl", posts("a", 1), age=90)
+    put(place, "b.jsonl", posts("b", 1))
+    source = watched(place, state)
+    source.settle_timer = SettleTimer(0.5)
+    read = source.read
+    rest = Timer(0.1, put, (place, "b.jsonl", posts("b", 3), 0))
+
+    def append(path: Path) -> Iterable[Sequence[FileMessage]]:
+        if path.name == "a.jsonl":
+            put(place, "b.jsonl", posts("b", 2), age=0)
+            rest.start()
+        return read(path)
+
+    source.read = append
+    keys, position = all_of(source)
+    rest.join()
+    assert keys == ["a-0", "b-0", "b-1", "b-2"]
+    assert all_of(watched(place, state), position) == ([], position)
 
 
 def test_recognises_a_folder_that_was_copied_back(place: Path, state: Path, tmp_path: Path) -> None:

@@ -98,10 +98,18 @@ def test_rules_and_bytes_above_the_limits_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["*a" * 200_000, "*" * 400_000, "a*" * 200_000 + "$", "\nDisallow: /b" * 40_000]
+    "rule",
+    [
+        "*a" * 200_000,
+        "*" * 400_000,
+        "a*" * 200_000 + "$",
+        "\nDisallow: /b" * 40_000,
+        "".join(f"\nUser-agent: {n}" for n in range(12_000)) + "\nDisallow: /b" * 15_000,
+        "\nUser-agent: *" * 15_000 + "\nDisallow: /b" * 15_000,
+    ],
 )
 def test_a_hostile_file_takes_no_longer_than_others(rule: str) -> None:
-    """Without a clock: a pattern that backtracks would never end."""
+    """Without a clock: a pattern that backtracks, or a rule stored for each name, would not end."""
     assert allowed(f"User-agent: *\nDisallow: /x{rule}", f"/{'a' * 2000}b")
 
 
@@ -190,6 +198,24 @@ def test_a_site_whose_rules_cannot_be_read_is_not_read(
     assert [path for path, _ in site.asked] == ["/robots.txt"] * 2
     site.replies["/robots.txt"] = robots("")
     assert web.get(f"{site.url}/a").status == 200
+
+
+def test_a_redirect_may_hold_bytes_that_are_not_utf8(web: PoliteWeb, site: Site) -> None:
+    site.replies |= {
+        "/robots.txt": robots(""),
+        "/c": Reply(status=302, headers={"Location": "/caf\xe9"}),
+        "/caf%E9": page("Caesar"),
+    }
+    answer = web.get(f"{site.url}/c")
+    assert (answer.status, answer.url) == (200, f"{site.url}/caf%E9")
+
+
+def test_a_hostile_type_of_content_is_read(web: PoliteWeb, site: Site) -> None:
+    kind = f"text/html; charset*{'9' * 5000}=x"
+    site.replies |= {"/robots.txt": robots(""), "/c": Reply(b"text", kind)}
+    answer = web.get(f"{site.url}/c")
+    assert answer.content_type.get_content_type() == "text/html"
+    assert not answer.content_type.get_content_charset()
 
 
 def test_rules_hold_for_redirects(web: PoliteWeb, site: Site) -> None:

@@ -172,6 +172,38 @@ def test_without_pyarrow_names_the_remedy(tmp_path: Path, monkeypatch: pytest.Mo
         read(file)
 
 
+@pytest.mark.parametrize(
+    ("kind", "late"),
+    [(pa.timestamp("us"), 2**60), (pa.timestamp("s", "UTC"), 2**50), (pa.date32(), 2**30)],
+)
+def test_a_time_that_python_cannot_hold_affects_only_itself(
+    tmp_path: Path, kind: pa.DataType, late: int
+) -> None:
+    numbers = pa.array([0, late, None], f"int{kind.bit_width}")
+    file = write(tmp_path / "a", text=["a dam", "b", "c"], date=numbers.cast(kind))
+    result = read(file)
+    assert [each.reading.text for each in result if isinstance(each.reading, Post)] == [
+        "a dam", "b", "c",
+    ]  # fmt: skip
+    assert [each.timestamp for each in result] == [0, 0, 0]
+    assert b'"created_at":"1970-01-01T00:00:00Z"' in result[0].value
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_text_that_is_not_utf8_affects_only_itself(tmp_path: Path, use_dictionary: bool) -> None:
+    offsets, data = pa.py_buffer(b"\0\0\0\0\3\0\0\0\6\0\0\0"), pa.py_buffer(b"a\xffbcde")
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, data])
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a", use_dictionary=use_dictionary)
+    texts_read = [each.reading.text for each in read(tmp_path / "a")
+                  if isinstance(each.reading, Post)]  # fmt: skip
+    assert texts_read == ["a\ufffdb", "cde"]
+
+
+def test_not_a_number_is_an_empty_cell(tmp_path: Path) -> None:
+    file = write(tmp_path / "a", text=["a", "b"], id=[1.5, float("nan")])
+    assert [each.key for each in read(file)] == [b"1.5", text_id("b").encode()]
+
+
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_a_text_that_expands_a_thousandfold_comes_in_small_batches(
     tmp_path: Path, use_dictionary: bool, monkeypatch: pytest.MonkeyPatch
