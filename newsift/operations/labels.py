@@ -125,15 +125,17 @@ def read_event_matches(
 ) -> OrderedDict[PostId, EventMatch]:
     """Each post that matches the event since then, in order, by the profile of the newest match.
 
-    A promise is of one profile: matches of another one, or of the seeds, are left out.
+    A promise is of one profile: matches of another one, or of the seeds, are left out. A post that
+    was compared again with a new profile counts at its first match with that profile.
     """
-    topic, matches, more = config.topics.matches, OrderedDict[PostId, EventMatch](), 0
+    topic, more = config.topics.matches, 0
+    matches = OrderedDict[tuple[PostId, tuple[str, str]], EventMatch]()  # by post and profile
     sizes, room = deque[int](), MAX_MATCHES_BYTES
     for batch in cluster.read(topic, cluster.offsets_at(topic, start)):
         for message in batch:
             if (match := _event_match(message.value, event)) is None:
                 continue
-            if matches.setdefault(match.candidate.post_id, match) is not match:
+            if matches.setdefault((match.candidate.post_id, match.profile), match) is not match:
                 continue
             sizes.append(len(message.value or b""))
             room -= sizes[-1]
@@ -144,10 +146,12 @@ def read_event_matches(
     if more:
         notify(f"{more:,} older matches are left out: there is room for the newest alone")
     if not matches:
-        return matches
+        return OrderedDict()
     newest = max(matches.values(), key=lambda match: match.record.processed_at)
     newest_profile = OrderedDict(
-        (post_id, match) for post_id, match in matches.items() if match.profile == newest.profile
+        (post_id, match)
+        for (post_id, profile), match in matches.items()
+        if profile == newest.profile
     )
     if left := len(matches) - len(newest_profile):
         notify(f"{left:,} matches are left out: the event was compared by another profile then")
