@@ -249,7 +249,9 @@ class AnswerLog:
         self._certifies = isinstance(frozen.queue, CertifyQueue)
         self._labels = self._labels_by_post(labels)
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
-        self._own: set[PostId] = set()  # answered or undone here, which counts more than `merge`
+        # The time of the latest label that was answered or replaced here, undone or not. The labels
+        # that `merge` gets up to this time may be read late, and count less.
+        self._own: dict[PostId, int] = {}
 
     @property
     def count(self) -> int:
@@ -273,9 +275,12 @@ class AnswerLog:
         return [count / number for number, count in enumerate(on, 1)]
 
     def merge(self, labels: Iterable[Label]) -> None:
-        """Add what this person has answered elsewhere."""
-        theirs = self._labels_by_post(labels)
-        self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
+        """Add what this person has answered elsewhere, unless it was answered here since."""
+        self._labels |= {
+            name: label
+            for name, label in self._labels_by_post(labels).items()
+            if name not in self._own or milliseconds(utc(label.at)) > self._own[name]
+        }
 
     def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
         own_labels = (label for label in labels if label.by == self._by)
@@ -306,8 +311,10 @@ class AnswerLog:
 
     def replace(self, label: Label) -> None:
         self._publish(label.key, label.value)
-        self._own.add(label.post_id)
-        self._steps.append((label, self._labels.get(label.post_id)))
+        before = self._labels.get(label.post_id)
+        known_labels = (label, before) if before else (label,)
+        self._own[label.post_id] = max(milliseconds(utc(each.at)) for each in known_labels)
+        self._steps.append((label, before))
         self._labels[label.post_id] = label
 
     def undo(self) -> Label:
