@@ -42,6 +42,7 @@ class TopicFollower:
         self._consumer, self._on_change = consumer, on_change
         self._retry_s, self._partitions_s = retry_s, partitions_s
         self._offsets: Offsets = {}
+        self._identity: object = None  # of the topic that was read to these offsets
         self._stop_event = Event()
         self.ready = Event()  # all records that were there at the start are read
         self.error, self.missing = NOT_READ, False
@@ -81,8 +82,10 @@ class TopicFollower:
                 return
         self.missing = False
         first, end = cluster.beginnings(self._topic), cluster.ends(self._topic)
-        if not self._offsets or not _lies_within(self._offsets, first, end):
+        is_same = cluster.identity(self._topic) == self._identity
+        if not (self._offsets and is_same and _lies_within(self._offsets, first, end)):
             self.ready.clear()
+            self._identity = cluster.identity(self._topic)
             self._offsets = self._consumer.begin(cluster)
         self._offsets = first | self._offsets  # a partition may have been added
         checked_at = time.monotonic()
@@ -92,6 +95,8 @@ class TopicFollower:
             if time.monotonic() - checked_at > self._partitions_s:
                 checked_at = time.monotonic()
                 if cluster.refresh_partitions(self._topic) != sorted(self._offsets):
+                    return
+                if cluster.identity(self._topic) != self._identity:
                     return
 
     def _take(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:

@@ -20,16 +20,19 @@ class KeyedTopic(Generic[StateT]):
         self._topic, self._what, self._headers = topic, what, headers
         self._new_reducer, self._reducer = reducer, reducer()
         self._next_offsets: Offsets = {}  # where the reducer's reading goes on
+        self._identity: object = None  # of the topic that the reducer has read
 
     def state(self) -> StateT:
         """Reads only what came since the last call.
 
         A topic of several partitions has to be replaced: a key may be in two, and the time decides.
         """
-        end = self.cluster.ends(self._topic)
-        # The topic was recreated.
-        if any(end.get(part, 0) < offset for part, offset in self._next_offsets.items()):
+        end, identity = self.cluster.ends(self._topic), self.cluster.identity(self._topic)
+        if identity != self._identity or any(
+            end.get(part, 0) < offset for part, offset in self._next_offsets.items()
+        ):  # the topic was recreated
             self._reducer, self._next_offsets = self._new_reducer(), {}
+            self._identity = identity
         start = self.cluster.beginnings(self._topic) | self._next_offsets
         gaps = self.cluster.unreadable(self._topic)
         for batch in merge_by_time(self.cluster.read(self._topic, start, end), len(end)):
