@@ -139,6 +139,24 @@ def test_a_topic_that_was_created_again_with_more_records_is_read_from_its_start
         assert follower.ready.wait(DEADLINE_S)
 
 
+def test_after_a_long_pause_the_topic_is_read_again(kafka: Kafka) -> None:
+    """Tombstones may be gone by then, and with them the news that a key was deleted."""
+    name = "paused"
+    create(str(kafka.address), name)
+    kafka.fill(name, [b"old"] * 3)
+    with followed(name, retry_s=1.2, max_pause_s=1.0) as (follower, recorder):
+        until(lambda: len(recorder.values) == 3)
+
+        def fail() -> None:
+            recorder.obstacle = lambda: None
+            raise BrokerError("it is away")
+
+        recorder.obstacle = fail
+        kafka.send(name, b"fails")
+        until(lambda: recorder.begun >= 2 and len(recorder.values) == 4)
+        assert follower.ready.wait(DEADLINE_S)
+
+
 class Marked:
     """A cluster whose topic ends with a marker, which no record stands for."""
 

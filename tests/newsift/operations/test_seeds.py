@@ -119,6 +119,19 @@ def test_a_topic_that_was_created_again_with_more_records_is_read_whole(kafka: K
         assert topic.state().records.keys() == {b"a", b"b", b"c"}
 
 
+def test_after_a_long_pause_deleted_seeds_are_gone(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.send(SEEDS, SHORT, b"deleted")
+    kafka.send(SEEDS, SHORT, b"stays")
+    with seed_topic(load_config()) as topic:
+        assert topic.state().records.keys() == {b"deleted", b"stays"}
+        monkeypatch.setattr(topic.cluster, "beginnings", lambda _topic: {0: 1})
+        assert topic.state().records.keys() == {b"deleted", b"stays"}
+        monkeypatch.setattr("newsift.operations.keyed_topic.MAX_PAUSE_S", -1.0)
+        assert topic.state().records.keys() == {b"stays"}
+
+
 def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:
     kafka.send(SEEDS, SHORT, b"a")
     with seed_topic(load_config()) as topic:
