@@ -77,7 +77,8 @@ class Story:
 
     @property
     def first(self) -> MatchRow:
-        return next(iter(self.rows.values()))
+        first, *_ = self.rows.values()  # in one step: another thread may add a row meanwhile
+        return first
 
 
 @dataclass(frozen=True, slots=True)
