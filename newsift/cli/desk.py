@@ -109,6 +109,7 @@ def desk(
                 inputs,
                 lambda: local_desk.mirrors.control,
                 lambda: local_desk.changes.notify("health"),
+                lambda: local_desk.model.seed_set_digest,
             )
             if folder is None:
                 notify("articles and labels are lost when this desk ends; --project DIR saves them")

@@ -15,6 +15,7 @@ import msgspec
 from newsift.files.posts import FileMessages, share_read
 from newsift.operations.cluster_status import read_offsets
 from newsift.operations.messages import notify
+from newsift.operations.workers import read_seed_set
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
@@ -25,6 +26,7 @@ from worker.seeds.state import ControlState
 POLL_S = 0.2
 REPORT_S = 0.5
 BLOCK_POSTS = 20_000  # The worker's lag is read after each block.
+MAX_SEEDS_WAIT_S = 60.0
 MAX_WAITING_POSTS = 50_000  # The embedded broker holds unread posts in memory.
 
 
@@ -42,9 +44,11 @@ class FileStream:
 
     def __init__(
         self, config: Config, inputs: Sequence[FileMessages], control: Callable[[], ControlState],
-        on_change: Callable[[], None],
+        on_change: Callable[[], None], seed_set: Callable[[], str | None] = lambda: None,
     ) -> None:  # fmt: skip
+        """`seed_set` gives the digest of the seeds of `control`; None if it is unknown."""
         self._config, self._inputs, self._control = config, inputs, control
+        self._seed_set = seed_set
         self._on_change, self._end = on_change, Event()
         self._share = share_read(inputs)
         names = [file.name.rpartition("/")[2] for file in inputs]
@@ -67,8 +71,25 @@ class FileStream:
             while not end.wait(POLL_S):
                 state = self._control()
                 live = any(not seed.paused for seed in state.seeds.values())
-                if live and state.offset != offset and self._publish(state, outbox, lag):
+                if not live or state.offset == offset or not self._wait_for_seeds():
+                    continue
+                if self._publish(state, outbox, lag):
                     offset = state.offset
+
+    def _wait_for_seeds(self) -> bool:
+        """Until the worker matches with the articles of this desk; False if it was stopped.
+
+        It embeds new articles while it matches with the former ones, and posts that are published
+        meanwhile would miss them. A worker that starts reads the articles first.
+        """
+        ends_at = time.monotonic() + MAX_SEEDS_WAIT_S
+        while time.monotonic() < ends_at:
+            theirs, ours = read_seed_set(self._config.desk.workers or ""), self._seed_set()
+            if theirs is None or ours is None or theirs == ours:
+                break
+            if self._end.wait(POLL_S):
+                return False
+        return True
 
     def _publish(self, state: ControlState, outbox: Outbox, lag: Callable[[], int]) -> bool:
         """False if it was stopped, or the articles have changed."""

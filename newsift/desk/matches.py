@@ -77,7 +77,8 @@ class Story:
 
     @property
     def first(self) -> MatchRow:
-        return next(iter(self.rows.values()))
+        first, *_ = self.rows.values()  # in one step: another thread may add a row meanwhile
+        return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,11 +290,11 @@ class MatchStore:
 
     def begin(self, cluster: TopicReader) -> Offsets:
         """Starts a day ago, or at the newest records if a day has too many."""
+        now, ends = self._now(), cluster.ends(self._topic)
+        day = cluster.offsets_at(self._topic, now - HOURS * HOUR_MS)
+        most = MAX_READ_RECORDS // len(ends)
         with self._lock:
             self._clear()
-            now, ends = self._now(), cluster.ends(self._topic)
-            day = cluster.offsets_at(self._topic, now - HOURS * HOUR_MS)
-            most = MAX_READ_RECORDS // len(ends)
             self._cut = {part for part, end in ends.items() if end - day[part] > most}
             self._since = now - HOURS * HOUR_MS
         return {part: max(day[part], end - most) for part, end in ends.items()}

@@ -7,6 +7,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Generic, Protocol
 
 from newsift.desk.threads import PATIENCE_S, failure_text
+from newsift.operations.keyed_topic import MAX_PAUSE_S
 from newsift.statistics.labels import LabelReducer, LabelState
 from worker.config import Config
 from worker.errors import BrokerError
@@ -36,12 +37,15 @@ class TopicFollower:
     def __init__(
         self, config: Config, topic: str, consumer: TopicConsumer, on_change: Callable[[], None],
         *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_CHECK_S,
+        max_pause_s: float = MAX_PAUSE_S,
     ) -> None:  # fmt: skip
         """`on_change` is called after new records, and when `error` or `ready` changes."""
         self._config, self._topic = config, topic
         self._consumer, self._on_change = consumer, on_change
         self._retry_s, self._partitions_s = retry_s, partitions_s
+        self._max_pause_s, self._read_at = max_pause_s, 0.0
         self._offsets: Offsets = {}
+        self._identity: object = None  # of the topic that was read to these offsets
         self._stop_event = Event()
         self.ready = Event()  # all records that were there at the start are read
         self.error, self.missing = NOT_READ, False
@@ -81,18 +85,32 @@ class TopicFollower:
                 return
         self.missing = False
         first, end = cluster.beginnings(self._topic), cluster.ends(self._topic)
-        if not self._offsets or not _lies_within(self._offsets, first, end):
+        is_same = cluster.identity(self._topic) == self._identity
+        is_recent = not self._has_paused()
+        if not (
+            self._offsets and is_same and is_recent and _lies_within(self._offsets, first, end)
+        ):
             self.ready.clear()
+            self._identity = cluster.identity(self._topic)
             self._offsets = self._consumer.begin(cluster)
         self._offsets = first | self._offsets  # a partition may have been added
-        checked_at = time.monotonic()
+        self._read_at, checked_at = time.time(), time.monotonic()
         for batch in cluster.follow(self._topic, self._offsets):
+            if self._has_paused():
+                return
+            self._read_at = time.time()
             if self._stop_event.is_set() or not self._take(batch, cluster, end):
                 return
             if time.monotonic() - checked_at > self._partitions_s:
                 checked_at = time.monotonic()
                 if cluster.refresh_partitions(self._topic) != sorted(self._offsets):
                     return
+                if cluster.identity(self._topic) != self._identity:
+                    return
+
+    def _has_paused(self) -> bool:
+        """The monotonic clock of Linux stands still while the machine sleeps."""
+        return time.time() - self._read_at > self._max_pause_s
 
     def _take(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:
         """False if the topic was deleted and created again."""

@@ -14,6 +14,7 @@ from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.config import Config
+from worker.errors import BrokerError
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, Resolution
@@ -102,6 +103,16 @@ class DeskModel:
                 if time.monotonic() - start > PATIENCE_S:
                     self._on_change()  # pages that were refused meanwhile ask again
             return self._view
+
+    @property
+    def seed_set_digest(self) -> str | None:
+        """Empty while seeds are embedded; None without a model."""
+        if self.context is None:
+            return None
+        try:
+            return self.view().seeds.digest
+        except BrokerError:
+            return ""
 
     def rows(self) -> list[SeedRow]:
         """Rows with thresholds, once the model is loaded."""

@@ -1,5 +1,6 @@
 """A topic with one record per key: its state, and changes that are read back."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic
 
@@ -8,6 +9,9 @@ from worker.errors import ConflictError, RunError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.kafka.sending import Headers, sending
 from worker.seeds.reducer import StateT, TopicReducer
+
+# After such a pause a compacted topic may lack tombstones: Kafka holds them for a day by default.
+MAX_PAUSE_S = 12 * 3600.0
 
 
 class KeyedTopic(Generic[StateT]):
@@ -20,16 +24,21 @@ class KeyedTopic(Generic[StateT]):
         self._topic, self._what, self._headers = topic, what, headers
         self._new_reducer, self._reducer = reducer, reducer()
         self._next_offsets: Offsets = {}  # where the reducer's reading goes on
+        self._identity: object = None  # of the topic that the reducer has read
+        self._read_at = 0.0
 
     def state(self) -> StateT:
         """Reads only what came since the last call.
 
         A topic of several partitions has to be replaced: a key may be in two, and the time decides.
         """
-        end = self.cluster.ends(self._topic)
-        # The topic was recreated.
-        if any(end.get(part, 0) < offset for part, offset in self._next_offsets.items()):
+        end, identity = self.cluster.ends(self._topic), self.cluster.identity(self._topic)
+        is_recreated = identity != self._identity or any(
+            end.get(part, 0) < offset for part, offset in self._next_offsets.items()
+        )
+        if is_recreated or time.time() - self._read_at > MAX_PAUSE_S:
             self._reducer, self._next_offsets = self._new_reducer(), {}
+            self._identity = identity
         start = self.cluster.beginnings(self._topic) | self._next_offsets
         gaps = self.cluster.unreadable(self._topic)
         for batch in merge_by_time(self.cluster.read(self._topic, start, end), len(end)):
@@ -37,7 +46,7 @@ class KeyedTopic(Generic[StateT]):
         if gaps := self.cluster.unreadable(self._topic) - gaps:
             self._reducer.skip(gaps)
         self._reducer.finish()
-        self._next_offsets = end
+        self._next_offsets, self._read_at = end, time.time()
         return self._reducer.snapshot()
 
     def publish(self, records: Mapping[bytes, bytes | None], state: StateT | None = None) -> None:

@@ -125,15 +125,17 @@ def read_event_matches(
 ) -> OrderedDict[PostId, EventMatch]:
     """Each post that matches the event since then, in order, by the profile of the newest match.
 
-    A promise is of one profile: matches of another one, or of the seeds, are left out.
+    A promise is of one profile: matches of another one, or of the seeds, are left out. A post that
+    was compared again with a new profile counts at its first match with that profile.
     """
-    topic, matches, more = config.topics.matches, OrderedDict[PostId, EventMatch](), 0
+    topic, more = config.topics.matches, 0
+    matches = OrderedDict[tuple[PostId, tuple[str, str]], EventMatch]()  # by post and profile
     sizes, room = deque[int](), MAX_MATCHES_BYTES
     for batch in cluster.read(topic, cluster.offsets_at(topic, start)):
         for message in batch:
             if (match := _event_match(message.value, event)) is None:
                 continue
-            if matches.setdefault(match.candidate.post_id, match) is not match:
+            if matches.setdefault((match.candidate.post_id, match.profile), match) is not match:
                 continue
             sizes.append(len(message.value or b""))
             room -= sizes[-1]
@@ -144,10 +146,12 @@ def read_event_matches(
     if more:
         notify(f"{more:,} older matches are left out: there is room for the newest alone")
     if not matches:
-        return matches
+        return OrderedDict()
     newest = max(matches.values(), key=lambda match: match.record.processed_at)
     newest_profile = OrderedDict(
-        (post_id, match) for post_id, match in matches.items() if match.profile == newest.profile
+        (post_id, match)
+        for (post_id, profile), match in matches.items()
+        if profile == newest.profile
     )
     if left := len(matches) - len(newest_profile):
         notify(f"{left:,} matches are left out: the event was compared by another profile then")
@@ -245,7 +249,9 @@ class AnswerLog:
         self._certifies = isinstance(frozen.queue, CertifyQueue)
         self._labels = self._labels_by_post(labels)
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
-        self._own: set[PostId] = set()  # answered or undone here, which counts more than `merge`
+        # The time of the latest label that was answered or replaced here, undone or not. The labels
+        # that `merge` gets up to this time may be read late, and count less.
+        self._own: dict[PostId, int] = {}
 
     @property
     def count(self) -> int:
@@ -269,9 +275,12 @@ class AnswerLog:
         return [count / number for number, count in enumerate(on, 1)]
 
     def merge(self, labels: Iterable[Label]) -> None:
-        """Add what this person has answered elsewhere."""
-        theirs = self._labels_by_post(labels)
-        self._labels |= {name: theirs[name] for name in theirs.keys() - self._own}
+        """Add what this person has answered elsewhere, unless it was answered here since."""
+        self._labels |= {
+            name: label
+            for name, label in self._labels_by_post(labels).items()
+            if name not in self._own or milliseconds(utc(label.at)) > self._own[name]
+        }
 
     def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
         own_labels = (label for label in labels if label.by == self._by)
@@ -302,8 +311,10 @@ class AnswerLog:
 
     def replace(self, label: Label) -> None:
         self._publish(label.key, label.value)
-        self._own.add(label.post_id)
-        self._steps.append((label, self._labels.get(label.post_id)))
+        before = self._labels.get(label.post_id)
+        known_labels = (label, before) if before else (label,)
+        self._own[label.post_id] = max(milliseconds(utc(each.at)) for each in known_labels)
+        self._steps.append((label, before))
         self._labels[label.post_id] = label
 
     def undo(self) -> Label:

@@ -35,6 +35,10 @@ class WorkerIdentity(msgspec.Struct, frozen=True):
     group: str = ""
 
 
+class SeedListAnswer(msgspec.Struct):
+    seed_set: str
+
+
 def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
     """Those of desk.workers; else of this machine's workers of this cluster and group."""
     if config.desk.workers is not None:
@@ -57,6 +61,15 @@ def own_workers(addresses: Sequence[str], identity: WorkerIdentity) -> list[str]
     return [
         address for address, is_own_worker in zip(addresses, answers, strict=True) if is_own_worker
     ]
+
+
+def read_seed_set(address: str) -> str | None:
+    """The digest of the seeds that a worker matches with; None if it does not answer yet."""
+    try:
+        status, body = http_get(address, "/seeds", ANSWER_S)
+        return msgspec.json.decode(body, type=SeedListAnswer).seed_set if status == 200 else None
+    except ANSWER_ERRORS:
+        return None
 
 
 def kafka_cluster_id(config: Config) -> str:

@@ -87,6 +87,10 @@ class TopicReader:
     def exists(self, topic: str) -> bool:
         return bool(self._consumer.partitions_for_topic(topic))
 
+    def identity(self, topic: str) -> object:
+        """A topic that is created again has another one; None for a broker before 2.8."""
+        return self._consumer._client.cluster.topic_id(topic)
+
     def refresh_partitions(self, topic: str) -> list[int]:
         """The partitions, after new metadata was requested."""
         self._consumer.topics()

@@ -94,6 +94,8 @@ async def _store(cluster: Cluster, call: Call, name: str, part: Any) -> Any:
             raise RequestError(Code.NOT_ENOUGH_REPLICAS, f"{name} wants {replicas} replicas")
         data = bytes(part.records or b"")
         header = await _check_batch(cluster, topic, data)
+        if cluster.topics[name] is not topic:  # deleted and created again during the check
+            raise RequestError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{name} was deleted")
         offset = cluster.topics.append(log, data, header)
     except RequestError as error:
         return partition_type(

@@ -8,9 +8,12 @@ from kafka.protocol.api_header import ResponseClassRegistry
 
 from newsift.broker.codes import Code
 from newsift.broker.handlers import API_HANDLERS
+from newsift.broker.log import MAX_LOOP_BYTES
 from newsift.broker.settings import Cluster, Settings
+from newsift.broker.topics import Topic
 from newsift.broker.wire import Client, decode_call, encode_answer
-from tests.newsift.broker.batches import numbered
+from tests.newsift.broker.batches import batch, numbered
+from worker.kafka.batches.header import Header
 
 CLIENT = Client("127.0.0.1", "broker.test", 9092)
 
@@ -103,6 +106,27 @@ def test_produce_answers_with_a_code(broker: Asking, more: dict[str, Any], code:
     response = produce(broker, numbered(3), **more)
     assert response.error_code == code
     assert response.base_offset == (0 if code == Code.NONE else -1)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_batch_for_a_topic_that_is_deleted_during_its_check_is_refused(
+    broker: Asking, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    topics, check = broker.cluster.topics, broker.cluster.topics.check_batch
+
+    async def delete() -> None:
+        topics.delete("t")
+        if again:
+            topics.create("t", 2)
+
+    def check_batch(topic: Topic, data: bytes) -> Header:
+        asyncio.run_coroutine_threadsafe(delete(), broker.loop).result()
+        return check(topic, data)
+
+    monkeypatch.setattr(topics, "check_batch", check_batch)
+    data = batch([(b"k", b"v" * MAX_LOOP_BYTES)])  # it is checked in a thread
+    assert produce(broker, data).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert topics.budget.size == 0
 
 
 def test_without_acks_a_failure_ends_the_connection(broker: Asking) -> None:

@@ -54,6 +54,26 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     assert read == [1, 3]
 
 
+@pytest.mark.parametrize(
+    ("answers", "waits"),
+    [(["old", "old", "new"], 2), (["new"], 0), ([None], 0), (["old", None], 1)],
+)
+def test_posts_wait_until_the_worker_matches_with_the_new_articles(
+    monkeypatch: pytest.MonkeyPatch, answers: list[str | None], waits: int
+) -> None:
+    left = iter(answers)
+    monkeypatch.setattr(file_stream, "read_seed_set", lambda _address: next(left))
+    inputs: Any = [SimpleNamespace(name="posts.csv")]
+    monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.0)
+    state: Any = None
+    stream = FileStream(Config(), inputs, lambda: state, lambda: None, lambda: "new")
+    pauses: list[float] = []
+    end: Any = SimpleNamespace(wait=lambda seconds: pauses.append(seconds))
+    stream._end = end
+    assert stream._wait_for_seeds()
+    assert (len(pauses), next(left, "none")) == (waits, "none")
+
+
 def test_a_project_that_cannot_be_written_is_tried_again_and_the_desk_stays_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

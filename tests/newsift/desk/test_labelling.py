@@ -322,6 +322,20 @@ def test_labels_from_elsewhere_do_not_replace_answers_of_the_session() -> None:
     assert len(topic.records) == 2
 
 
+def test_a_later_label_from_elsewhere_can_be_corrected_here() -> None:
+    """As the list of matches gives one: else the correction would be taken for the same label."""
+    topic = Topic()
+    queue = session(topic.publish)
+    name = answer(queue, "on")
+    later = msgspec.structs.replace(topic.labels[name], label="off", at="2126-03-01T10:00:00Z")
+    topic.publish(later.key, later.value)
+    queue.merge([later])
+    assert queue.correct(("x", name), "on")
+    queue.merge([later])  # what is followed comes late
+    assert not queue.correct(("x", name), "on")
+    assert topic.labels[name].label == "on"
+
+
 @pytest.mark.parametrize(("kind", "asks_again"), [("certify", True), ("learn", False)])
 def test_the_random_queue_asks_again_about_a_label_that_was_not_drawn(
     kind: str, asks_again: bool

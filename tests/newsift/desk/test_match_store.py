@@ -3,6 +3,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any, cast
 from unicodedata import category
@@ -153,6 +154,27 @@ def test_an_hour_that_is_not_read_whole_has_no_count() -> None:
     store.begin(cast(TopicReader, Long()))
     store.take(mail([record("1", 0.5, NOW - HOUR)]))
     assert store.pass_count("ferry", "a") == 0
+
+
+def test_the_store_answers_while_the_broker_does_not() -> None:
+    asked, go, answers = Event(), Event(), list[list[str]]()
+
+    class Slow(Long):
+        def ends(self, topic: str) -> Offsets:
+            asked.set()
+            go.wait(10)
+            return super().ends(topic)
+
+    store = MatchStore(Config(), now=lambda: NOW)
+    begin = Thread(target=store.begin, args=(cast(TopicReader, Slow()),))
+    reader = Thread(target=lambda: answers.append(store.events()), daemon=True)
+    begin.start()
+    assert asked.wait(10)
+    reader.start()
+    reader.join(2)
+    go.set()
+    begin.join(10)
+    assert answers == [[]]
 
 
 def test_the_latest_of_many_versions_are_counted() -> None:

@@ -28,6 +28,7 @@ from tests.worker.kafka_side import MATCHES, PARTITIONS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.small import ARTICLES, same, small_encoder, value
 from worker.config import Config, ModelConfig, load_config
+from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Post, PostId
 from worker.seeds.state import ControlState, parse_control_state
@@ -36,12 +37,15 @@ from worker.seeds.state import ControlState, parse_control_state
 class Recorder(TopicConsumer):
     def __init__(self, topic: str) -> None:
         self.topic, self.values, self.begun = topic, list[bytes | None](), 0
+        self.obstacle: Callable[[], None] = lambda: None
 
     def begin(self, cluster: TopicReader) -> Offsets:
         self.values, self.begun = [], self.begun + 1
         return cluster.beginnings(self.topic)
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
+        if batch:
+            self.obstacle()
         self.values += [message.value for message in batch]
 
 
@@ -106,11 +110,64 @@ def test_a_topic_that_was_created_again_is_read_from_its_start(kafka: Kafka) -> 
         assert recorder.begun > 1
 
 
+@pytest.mark.parametrize("while_away", [False, True])
+def test_a_topic_that_was_created_again_with_more_records_is_read_from_its_start(
+    kafka: Kafka, while_away: bool
+) -> None:
+    address, name = str(kafka.address), f"more-{while_away}"
+    create(address, name)
+    kafka.fill(name, [b"old"] * 3)
+    with followed(name, retry_s=0.05, partitions_s=0.1) as (follower, recorder):
+        until(lambda: len(recorder.values) == 3)
+        go = Event()
+
+        def fail() -> None:
+            go.wait(DEADLINE_S)
+            raise BrokerError("it is away")
+
+        if while_away:
+            recorder.obstacle = fail
+            kafka.send(name, b"fails")
+        with admin(address) as client:
+            client.delete_topics([name])
+        create(address, name)
+        kafka.fill(name, [b"new"] * 9)
+        recorder.obstacle = lambda: None
+        go.set()
+        until(lambda: recorder.values == [b"new"] * 9)
+        assert recorder.begun == 2
+        assert follower.ready.wait(DEADLINE_S)
+
+
+def test_after_a_long_pause_the_topic_is_read_again(kafka: Kafka) -> None:
+    """Tombstones may be gone by then, and with them the news that a key was deleted."""
+    name = "paused"
+    create(str(kafka.address), name)
+    kafka.fill(name, [b"old"] * 3)
+    with followed(name, retry_s=1.2, max_pause_s=1.0) as (follower, recorder):
+        until(lambda: len(recorder.values) == 3)
+
+        def fail() -> None:
+            recorder.obstacle = lambda: None
+            raise BrokerError("it is away")
+
+        recorder.obstacle = fail
+        kafka.send(name, b"fails")
+        until(lambda: recorder.begun >= 2 and len(recorder.values) == 4)
+        assert follower.ready.wait(DEADLINE_S)
+
+
 class Marked:
     """A cluster whose topic ends with a marker, which no record stands for."""
 
     def __getattr__(self, name: str) -> Callable[[str], object]:
-        answer = {"exists": True, "beginnings": {0: 0}, "ends": {0: 3}, "positions": {0: 3}}
+        answer = {
+            "exists": True,
+            "identity": None,
+            "beginnings": {0: 0},
+            "ends": {0: 3},
+            "positions": {0: 3},
+        }
         return lambda _topic: answer[name]
 
     def follow(self, topic: str, _start: Offsets) -> Iterator[list[SimpleNamespace]]:

@@ -1,5 +1,6 @@
 import json
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 from unittest.mock import Mock
 
@@ -21,7 +22,7 @@ from newsift.operations.promises import require_profile
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
-from tests.newsift.desk.matched import record
+from tests.newsift.desk.matched import NOON, record
 from tests.worker.learned import profile
 from tests.worker.small import ARTICLES as SMALL_ARTICLES
 from tests.worker.small import Mail
@@ -129,13 +130,14 @@ LARGE = 10_000
 
 
 class MatchTopic:
+    def __init__(self, *batches: Sequence[dict[str, Any]]) -> None:
+        self.batches = [[Mail(json.dumps(each).encode()) for each in batch] for batch in batches]
+
     def offsets_at(self, _topic: str, _since: int) -> dict[int, int]:
         return {0: 0}
 
     def read(self, _topic: str, _start: dict[int, int]) -> list[list[Mail]]:
-        values = [json.dumps(record(f"{n}", 0.5, text="x" * (n % 4 == 0) * LARGE)).encode()
-                  for n in range(40)]  # fmt: skip
-        return [[Mail(value) for value in values[n : n + 12]] for n in range(0, 40, 10)]
+        return self.batches
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,21 @@ def test_keeps_the_newest_matches_within_bounds(
 ) -> None:
     monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
     monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES_BYTES", room)
+    records = [record(f"{n}", 0.5, text="x" * (n % 4 == 0) * LARGE) for n in range(40)]
+    topic = MatchTopic(*(records[n : n + 12] for n in range(0, 40, 10)))
     with capture() as output:
-        result = read_event_matches(cast(TopicReader, MatchTopic()), Config(), "ferry", 0)
+        result = read_event_matches(cast(TopicReader, topic), Config(), "ferry", 0)
     assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]
     assert (output == []) == (stored == 40)
+
+
+def test_a_post_that_is_compared_again_matches_by_the_new_profile() -> None:
+    """So does a desk on a file: all posts come again after a profile is published."""
+    new: dict[str, Any] = {"seed_id": "profile|ferry", "seed_version": "v1"}
+    records = [
+        record("1", 0.5), record("2", 0.5), record("1", 0.6, NOON + 1, match=new),
+        record("3", 0.7, NOON + 2, match=new), record("1", 0.6, NOON + 3, match=new),
+    ]  # fmt: skip
+    result = read_event_matches(cast(TopicReader, MatchTopic(records)), Config(), "ferry", 0)
+    assert [name for _, name in result] == ["1", "3"]
+    assert {match.profile for match in result.values()} == {("profile|ferry", "v1")}

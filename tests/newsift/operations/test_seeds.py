@@ -8,10 +8,12 @@ from encoder.errors import InputError
 from newsift.operations.keyed_topic import merge_by_time
 from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, set_event
 from newsift.operations.seed_topic import seed_topic
+from tests.broker.clients import admin, create
 from tests.worker.kafka_side import SEEDS, Kafka
 from tests.worker.small import Mail
 from worker.config import load_config
 from worker.errors import ConflictError
+from worker.kafka.reading import connected
 from worker.seeds.state import ControlReducer
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
@@ -102,6 +104,32 @@ def test_an_id_for_people(title: str, url: str, expected: str) -> None:
 
 
 SHORT = b'{"text": "A ferry burns."}'
+
+
+def test_a_topic_that_was_created_again_with_more_records_is_read_whole(kafka: Kafka) -> None:
+    kafka.send(SEEDS, SHORT, b"old")
+    with seed_topic(load_config()) as topic:
+        assert topic.state().records.keys() == {b"old"}
+    with admin(str(kafka.address)) as client:
+        client.delete_topics([SEEDS])
+    create(str(kafka.address), SEEDS)
+    for key in (b"a", b"b", b"c"):
+        kafka.send(SEEDS, SHORT, key)
+    with connected(load_config()) as topic.cluster:  # as each round of a followed feed
+        assert topic.state().records.keys() == {b"a", b"b", b"c"}
+
+
+def test_after_a_long_pause_deleted_seeds_are_gone(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.send(SEEDS, SHORT, b"deleted")
+    kafka.send(SEEDS, SHORT, b"stays")
+    with seed_topic(load_config()) as topic:
+        assert topic.state().records.keys() == {b"deleted", b"stays"}
+        monkeypatch.setattr(topic.cluster, "beginnings", lambda _topic: {0: 1})
+        assert topic.state().records.keys() == {b"deleted", b"stays"}
+        monkeypatch.setattr("newsift.operations.keyed_topic.MAX_PAUSE_S", -1.0)
+        assert topic.state().records.keys() == {b"stays"}
 
 
 def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:
