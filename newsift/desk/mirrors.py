@@ -7,12 +7,11 @@ from threading import Event, Lock, Thread
 from typing import Any, Generic, Protocol
 
 from newsift.desk.threads import PATIENCE_S, failure_text
-from newsift.operations.keyed_topic import MAX_PAUSE_S
 from newsift.statistics.labels import LabelReducer, LabelState
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
-from worker.seeds.reducer import StateT, TopicReducer
+from worker.seeds.reducer import MAX_READ_PAUSE_S, StateT, TopicReducer
 from worker.seeds.state import ControlReducer, ControlState
 
 NOT_READ = "it is not read yet"
@@ -37,7 +36,7 @@ class TopicFollower:
     def __init__(
         self, config: Config, topic: str, consumer: TopicConsumer, on_change: Callable[[], None],
         *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_CHECK_S,
-        max_pause_s: float = MAX_PAUSE_S,
+        max_pause_s: float = MAX_READ_PAUSE_S,
     ) -> None:  # fmt: skip
         """`on_change` is called after new records, and when `error` or `ready` changes."""
         self._config, self._topic = config, topic

@@ -8,10 +8,7 @@ from worker.config import Config
 from worker.errors import ConflictError, RunError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.kafka.sending import Headers, sending
-from worker.seeds.reducer import StateT, TopicReducer
-
-# After such a pause a compacted topic may lack tombstones: Kafka holds them for a day by default.
-MAX_PAUSE_S = 12 * 3600.0
+from worker.seeds.reducer import MAX_READ_PAUSE_S, StateT, TopicReducer
 
 
 class KeyedTopic(Generic[StateT]):
@@ -36,7 +33,7 @@ class KeyedTopic(Generic[StateT]):
         is_recreated = identity != self._identity or any(
             end.get(part, 0) < offset for part, offset in self._next_offsets.items()
         )
-        if is_recreated or time.time() - self._read_at > MAX_PAUSE_S:
+        if is_recreated or time.time() - self._read_at > MAX_READ_PAUSE_S:
             self._reducer, self._next_offsets = self._new_reducer(), {}
             self._identity = identity
         start = self.cluster.beginnings(self._topic) | self._next_offsets

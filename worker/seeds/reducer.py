@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
+# After such a pause a compacted topic may lack tombstones: Kafka holds them for a day by default.
+MAX_READ_PAUSE_S = 12 * 3600.0
+
 
 class TopicRecord(Protocol):
     """A record as any of the Kafka clients returns it."""

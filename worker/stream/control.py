@@ -16,6 +16,7 @@ from worker.kafka.metadata import Identity, read_identity
 from worker.metrics.registry import Metrics
 from worker.posts.outcome import Unreadable
 from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.reducer import MAX_READ_PAUSE_S
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlReducer
 from worker.stream.outage import Outage
@@ -56,7 +57,7 @@ class Control:
         self._transactions = OpenTransactions(metrics)
         self._partition = TopicPartition(topic, 0)
         self._identity: Identity | None = None
-        self._checked_at = 0.0
+        self._checked_at = self._answered_at = 0.0
         self._reducer = ControlReducer(limits, values=False)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="seeds")
         self._seeds_since = 0.0
@@ -78,6 +79,7 @@ class Control:
             raise UnknownTopicOrPartitionError(self._topic)
         self.cluster_id = self._identity.cluster_id
         await self._read()
+        self._answered_at = time.time()
 
     async def stop(self) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -128,6 +130,9 @@ class Control:
 
     async def _step(self, embedder: SeedEmbedder) -> None:
         """Applies new records; sometimes checks whether the topic was created again."""
+        began = time.time()
+        if began - self._answered_at > MAX_READ_PAUSE_S:
+            self._identity, self._checked_at = None, 0.0  # tombstones may be gone
         try:
             records = await self._records()
         except OffsetOutOfRangeError:
@@ -140,7 +145,7 @@ class Control:
             self._hold("")
         if time.monotonic() - self._checked_at > IDENTITY_CHECK_S:
             await self._check_identity(embedder)
-            self._checked_at = time.monotonic()
+            self._checked_at, self._answered_at = time.monotonic(), began
 
     async def _check_identity(self, embedder: SeedEmbedder) -> None:
         """Reads the topic again if it was replaced."""
@@ -155,8 +160,8 @@ class Control:
             self._identity = None  # until it is read to its end
             self._reducer = ControlReducer(self._limits, values=False)
             await self._read()
-            log.warning("the control topic %s was recreated or reset: it is read again",
-                        self._topic)  # fmt: skip
+            log.warning("the control topic %s was recreated or reset, or not read for long: it is "
+                        "read again", self._topic)  # fmt: skip
             seeds = self._reducer.snapshot().seeds.values()
             is_empty = self._had_seeds and all(seed.paused for seed in seeds)
             if is_empty:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,6 +14,7 @@ from tests.worker.small import ARTICLES
 from tests.worker.stream.fakes import met
 from tests.worker.stream.seeding import TOPIC, ControlBench, State, control_topic, state
 from worker.errors import AccessError
+from worker.seeds.state import ControlRecord, ControlReducer
 from worker.stream import control as control_module
 
 pytestmark = pytest.mark.anyio
@@ -85,6 +87,22 @@ async def test_a_topic_made_again_with_other_seeds_is_read_again(bench: ControlB
         await bench.publish(GAME)
         await met(lambda: state(control) == ({"b": ARTICLES["game"]}, set()))
         await met(lambda: not control.hold_reason)
+
+
+async def test_after_a_long_pause_the_topic_is_read_again(
+    bench: ControlBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic may have compacted away the tombstone of a seed."""
+    await bench.publish(FLOOD, GAME)
+    async with bench.following() as control:
+        await bench.publish(("b", None))
+        await met(lambda: state(control) == (dict([FLOOD]), set()))
+        gone = ControlRecord(b"b", json.dumps({"text": ARTICLES["game"]}).encode(), offset=1)
+        control._reducer = ControlReducer(values=False)
+        control._reducer.apply([gone])
+        monkeypatch.setattr(control_module, "MAX_READ_PAUSE_S", -1.0)
+        await bench.publish(("c", ARTICLES["game"]))
+        await met(lambda: state(control) == (dict([FLOOD, ("c", ARTICLES["game"])]), set()))
 
 
 async def test_no_seed_set_is_of_a_new_topic_that_is_read_in_part(
