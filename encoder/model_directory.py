@@ -206,11 +206,12 @@ def _swap(new: Path, path: Path, aside: Path) -> None:
     if not path.exists():
         new.rename(path)
         return
-    path.rename(aside)
     try:
+        path.rename(aside)
         new.rename(path)
     except BaseException:
-        aside.rename(path)
+        if not path.exists():  # an interrupt may arrive after either
+            aside.rename(path)
         raise
 
 

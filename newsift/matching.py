@@ -99,10 +99,18 @@ def _post(item: Any, text: str, id: str, number: int) -> InputPost:
     if not isinstance(content, str):
         kind = "no text" if content is None else type(content).__name__
         raise InputError(f"posts[{number}]: {kind}, expected a str under {text!r}; leave it out")
-    if name is None or name != name:  # NaN, which stands for nothing in a table
+    if name is None or _is_missing(name):
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         name = f"sha256:{digest[:16]}"
     return InputPost(name, content)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it stands for nothing in a table; pandas.NA refuses the comparison."""
+    try:
+        return bool(value != value)  # NaN, NaT
+    except TypeError:
+        return True
 
 
 def _record(item: Any, place: str, event: str | None, default_event: str) -> dict[str, Any]:

@@ -121,7 +121,10 @@ def refuse_public_content(folder: Path) -> None:
     """Raise InputError if a folder contains a link, a file of others, or one they can write."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            facts = entry.stat(follow_symlinks=False)
+            try:
+                facts = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # another process has renamed or removed it
             refuse_public(Path(entry.path), facts)
             if stat.S_ISDIR(facts.st_mode):
                 refuse_public_content(Path(entry.path))

@@ -162,7 +162,20 @@ class Content(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba ha
 
 
 class Files(caching.IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
-    """The cache files of a function, writable by this user only."""
+    """The cache files of a function, writable by this user only.
+
+    numba numbers the data files by the index: without a lock two processes that store at once take
+    the same number, and one signature would run the other's code.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        folder = os.open(self._cache_path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            super().save(key, data)
+        finally:
+            os.close(folder)
 
     @contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[IO[bytes]]:

@@ -23,19 +23,18 @@ class PerProcess(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._instance: tuple[int, T] | None = None
+        self._values: dict[int, T] = {}  # by process
 
     def get(self) -> T:
         """Return this process's value; create it on the first call."""
-        instance, process = self._instance, os.getpid()
-        if instance is None or instance[0] != process:
-            instance = self._instance = (process, self._make())
-        return instance[1]
+        process = os.getpid()
+        value = self._values.get(process)
+        # Of threads that begin together each makes one, and all get the first.
+        return self._values.setdefault(process, self._make()) if value is None else value
 
     def take(self) -> T | None:
         """Remove and return this process's value, if there is one."""
-        instance, self._instance = self._instance, None
-        return instance[1] if instance is not None and instance[0] == os.getpid() else None
+        return self._values.pop(os.getpid(), None)
 
 
 class ThreadPool:

@@ -223,6 +223,8 @@ def test_a_table_comes_back_as_a_table(find: Callable[..., Any]) -> None:
     named = table.assign(id=range(5))
     assert find(named, text="said")["id"].tolist() == [0, 1, 2, 3, 4]
     assert find(table.assign(key=list("vwxyz")), text="said", id="key")["id"].tolist() == [*"vwxyz"]
+    gaps = table.assign(id=pandas.array([0, None, 2, 3, 4], dtype="Int64"))
+    assert find(gaps, text="said")["id"].tolist() == [0, rows[1]["id"], 2, 3, 4]
     assert find(table.said) == rows, "of a Series a list"
     assert [*find(table[:0], text="said").columns] == KEYS
     with pytest.raises(InputError, match="no column 'text'; name it by text= or id= "):

@@ -141,7 +141,7 @@ class ProducerSession:
 
     def __init__(self, producer: Any, max_bytes: Mapping[str, int]) -> None:
         self.producer = producer
-        self._max_bytes = max_bytes  # where the topic's limit is unknown
+        self._max_bytes = max_bytes  # where the topic's limit is unknown, or is not the broker's
         self._limits: dict[str, int] = {}
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waits: set[asyncio.Future[None]] = set()
@@ -224,7 +224,9 @@ class ProducerSession:
         """A very large record is a batch of its own."""
         limit = self._limits.get(topic)
         max_bytes = min(
-            MAX_BATCH_BYTES, self._max_bytes.get(topic, MAX_BATCH_BYTES) if limit is None else limit
+            MAX_BATCH_BYTES,
+            self._max_bytes.get(topic, MAX_BATCH_BYTES),
+            MAX_BATCH_BYTES if limit is None else limit,
         )
         while records:
             builder, count = self.producer.new_batch(max_bytes), 0

@@ -1,5 +1,8 @@
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,4 +98,23 @@ def test_a_folder_with_anything_odd_in_it_is_refused(tmp_path: Path) -> None:
             refuse_public_content(tmp_path)
         odd = inner / str(error.value).partition(":")[0]
         odd.unlink()
+    refuse_public_content(tmp_path)
+
+
+def test_a_file_that_is_replaced_meanwhile_makes_no_folder_public(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes and renames its files there."""
+    (tmp_path / "a").touch(0o600)
+    (tmp_path / "b").touch(0o600)
+    scan = os.scandir
+
+    @contextmanager
+    def scan_late(folder: Path) -> Iterator[Any]:
+        with scan(folder) as entries:
+            listed = list(entries)
+        (tmp_path / "a").unlink()
+        yield listed
+
+    monkeypatch.setattr(os, "scandir", scan_late)
     refuse_public_content(tmp_path)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +221,24 @@ def test_the_first_start_alone_is_announced(
         monkeypatch.setattr(jit_cache, "FOLDER", None)
         jit_cache.announce_first_start()
     assert len(caplog.records) == 1
+
+
+def save_all(folder: Path, process: int, together: Any) -> None:
+    for number in range(100):
+        together.wait()
+        files = jit_cache.Files(str(folder), f"f{number}", 0)
+        files.save(process, f"code {process}")
+
+
+def test_processes_that_store_at_once_keep_each_entry(tmp_path: Path) -> None:
+    """numba numbers the data files by an index that another process may just replace."""
+    context = get_context("fork")
+    together = context.Barrier(3)
+    processes = [context.Process(target=save_all, args=(tmp_path, n, together)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    for number in range(100):
+        files = jit_cache.Files(str(tmp_path), f"f{number}", 0)
+        assert [files.load(n) for n in range(3)] == [f"code {n}" for n in range(3)]

@@ -1,5 +1,7 @@
 import os
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, Event
 
@@ -50,6 +52,23 @@ def test_a_quota_bounds_the_cpus(
     tmp_path: Path, cgroup: str, files: dict[str, str], count: int
 ) -> None:
     assert available_cpus(machine(tmp_path, cgroup, **files)) == count
+
+
+def test_threads_that_begin_together_share_one_value() -> None:
+    started = Barrier(4)
+
+    def make() -> object:
+        time.sleep(0.01)
+        return object()
+
+    each = PerProcess(make)
+
+    def get(_: int) -> object:
+        started.wait()
+        return each.get()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(get, range(4)))) == 1
 
 
 def test_a_forked_child_makes_its_own() -> None:

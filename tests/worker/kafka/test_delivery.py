@@ -188,6 +188,13 @@ async def test_a_record_above_the_announced_limit_is_never_sent() -> None:
             await delivery.deliver(records(3), unshrinkable)
 
 
+async def test_a_broker_that_takes_less_than_it_announces_gets_smaller_batches() -> None:
+    async with started() as (cluster, delivery, _), asyncio.timeout(10):
+        cluster.limit, cluster.announced = 10, 1000
+        await delivery.deliver(records(9), unshrinkable)
+    assert {value for _, _, _, value in cluster.written} == {b"value %d" % n for n in range(9)}
+
+
 async def test_a_refusal_in_one_partition_repeats_no_record_of_another() -> None:
     async with started() as (cluster, delivery, _):
         cluster.errors.extend([MessageSizeTooLargeError(), None, None, None])

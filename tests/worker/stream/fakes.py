@@ -70,6 +70,7 @@ class FakeCluster:
         self.parcel = 1000
         self.limit: int | None = None  # for each batch
         self.announces = True  # what its limit is
+        self.announced: int | None = None  # if it is another than it enforces
         self.refused = 0
         self.unfit: bytes | None = None  # a value that no topic takes
         self.back = asyncio.Event()
@@ -100,7 +101,7 @@ class FakeProducer:
         return FakeBatch(min(size, self._cluster.parcel))
 
     async def limits(self, topics: Sequence[str]) -> dict[str, int]:
-        limit = self._cluster.limit
+        limit = self._cluster.announced or self._cluster.limit
         return {} if limit is None or not self._cluster.announces else dict.fromkeys(topics, limit)
 
     async def ready(self, topics: Sequence[str]) -> None:
