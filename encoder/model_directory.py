@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -195,7 +196,10 @@ def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[st
             new = Path(staging) / "new"
             new.mkdir()
             for name, content in {**files, MANIFEST: manifest_bytes}.items():
-                (new / name).write_bytes(content)
+                with (new / name).open("xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
             _swap(new, path, Path(staging) / "old")
     except OSError as error:
         raise ModelError(f"{path}: cannot be written ({error.strerror})") from error

@@ -73,7 +73,8 @@ def open_folder() -> Path | None:
         folder = root / f"jit-{sources_digest()}"
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-            _remove_old(root)
+            with suppress(OSError):  # another process removes them, too
+                _remove_old(root)
         private_folder(folder)
         refuse_public_content(folder)
         _mark_used(folder)

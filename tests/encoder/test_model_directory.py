@@ -231,13 +231,14 @@ def test_writing_replaces_a_model_whole(model: Model, folder: Path) -> None:
 def test_a_failed_write_keeps_the_old_model(
     model: Model, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fired: list[Path] = []
+    """A full disk, or one that says so only when the data is flushed to it."""
+    fired: list[int] = []
 
-    def full(path: Path, content: bytes) -> int:
-        fired.append(path)
+    def full(file: int) -> None:
+        fired.append(file)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ModelError, match="No space left"):
         write_model(folder, replace(model, mix=0.2))
     assert fired

@@ -101,6 +101,13 @@ class EventQueues:
             queue.task = queue.task or asyncio.create_task(self._work(queue))
         self.positions[place] = offset + 1
 
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        """Continue there; backlogs beyond it are of a topic that was deleted and made again."""
+        self.positions[place] = offset
+        for queue in self._queues.values():
+            if queue.backlog.get(place, 0) > offset:
+                del queue.backlog[place]
+
     def committable(self) -> Offsets:
         """The offset of each partition before which everything is acknowledged."""
         offsets = dict(self.positions)
@@ -308,7 +315,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         """Does nothing after a rebalance: another member may be further."""
         for place, offset in offsets.items() if epoch == self._epoch else ():
             self._consumer.seek(place, offset)
-            self.queues.positions[place] = offset
+            self.queues.seek(place, offset)
 
     async def _keep_committing(self) -> None:
         while True:

@@ -171,6 +171,19 @@ def test_old_versions_are_removed_unless_in_use(tmp_path: Path) -> None:
     assert remaining == newest | {*strangers, f"jit-{99:016x}", "target"}
 
 
+def test_old_versions_that_cannot_be_removed_do_not_disable_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process that starts may remove them, too."""
+
+    def remove(root: Path) -> None:
+        (root / "jit-0123456789abcdef").stat()
+
+    monkeypatch.setenv("NEWSIFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(jit_cache, "_remove_old", remove)
+    assert jit_cache.open_folder() is not None
+
+
 def compiles(file: Path) -> bool:
     result = ast.walk(ast.parse(file.read_text()))
     functions = [node for node in result if isinstance(node, ast.FunctionDef)]

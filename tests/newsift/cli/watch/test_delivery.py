@@ -207,6 +207,28 @@ async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.Monk
     assert b"newsift_watch_offsets_lost_total 15.0" in metrics.render()
 
 
+async def test_a_topic_that_was_made_again_is_delivered_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The backlog of the earlier topic lies beyond the position of the main reader."""
+    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
+    gates, records = Gates(), [stored(PLACE, n, record(str(n))) for n in range(30)]
+    queues = queues_of(gates.deliver, FakeReader({PLACE: records}))
+    for each in records[:8]:
+        queues.take(PLACE, each.offset, notices_of(each, MatchFilter()) or {})
+    queues.seek(PLACE, 0)
+    for each in records[:3]:
+        queues.take(PLACE, each.offset, notices_of(each, MatchFilter()) or {})
+    assert queues.committable() == {PLACE: 0}
+    for offset in range(30):
+        gates.open[offset].set()
+    async with asyncio.timeout(60):
+        while len(queues):
+            await asyncio.sleep(0)
+    assert gates.taken == [*range(5), *range(3)]
+    assert queues.committable() == {PLACE: 3}
+
+
 class FakeConsumer(FakeReader):
     """A consumer of an empty partition whose first read fails."""
 
