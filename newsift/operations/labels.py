@@ -312,8 +312,8 @@ class AnswerLog:
     def replace(self, label: Label) -> None:
         self._publish(label.key, label.value)
         before = self._labels.get(label.post_id)
-        known_labels = (label, before) if before else (label,)
-        self._own[label.post_id] = max(milliseconds(utc(each.at)) for each in known_labels)
+        versions = (label, before) if before else (label,)
+        self._own[label.post_id] = max(milliseconds(utc(each.at)) for each in versions)
         self._steps.append((label, before))
         self._labels[label.post_id] = label
 

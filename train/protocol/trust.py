@@ -113,7 +113,7 @@ def recall_by_group(
     when = list(years)
     groups = {"all": np.ones(len(posts), np.bool_)}
     for year in sorted({year for year in when if year is not None}):
-        groups[str(year)] = np.array([known_year == year for known_year in when], np.bool_)
+        groups[str(year)] = np.array([post_year == year for post_year in when], np.bool_)
     for name, has_style in style_tests(news).items():
         groups[name] = np.array([has_style(post) for post in posts], np.bool_)
     return {
