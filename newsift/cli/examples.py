@@ -67,7 +67,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "config check": ("", "--config config.yaml"),
     "config show": ("", "--template"),
-    "models add": ("ferry.tar", "https://example.org/ferry.tar --digest HEX"),
+    "models add": ("ferry.tar", "ferry.tar --name ferry-de"),
     "models list": ("", "--json"),
     "models pack": ("model/ --out ferry.tar", "out/ --out ferry-de.tar"),
     "models remove": ("ferry", "ferry-de"),

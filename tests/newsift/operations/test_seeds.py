@@ -128,7 +128,7 @@ def test_after_a_long_pause_deleted_seeds_are_gone(
         assert topic.state().records.keys() == {b"deleted", b"stays"}
         monkeypatch.setattr(topic.cluster, "beginnings", lambda _topic: {0: 1})
         assert topic.state().records.keys() == {b"deleted", b"stays"}
-        monkeypatch.setattr("newsift.operations.keyed_topic.MAX_PAUSE_S", -1.0)
+        monkeypatch.setattr("newsift.operations.keyed_topic.MAX_READ_PAUSE_S", -1.0)
         assert topic.state().records.keys() == {b"stays"}
 
 
