@@ -65,7 +65,7 @@ def watch(
     web = None if listen is None else parse_listen(listen)
     config = replace(config, kafka=replace(config.kafka, group=group))
     with connected(config) as cluster:  # a missing broker or topic is an error at once
-        cluster.partitions(config.topics.matches)
+        partitions = len(cluster.partitions(config.topics.matches))
     log.configure_logging(config.log, None)
     if target is not None:
         notify(f"matches go to {target[0].host}, group {group}; Ctrl-C ends it")
@@ -76,7 +76,7 @@ def watch(
             parts.append(MatchStream(config, web, filters, start, metrics))
         if target is not None:
             hook = Webhook(*target, metrics)
-            parts.append(MatchDelivery(config, filters, start, hook, metrics, stop))
+            parts.append(MatchDelivery(config, filters, start, partitions, hook, metrics, stop))
         return parts
 
     try:

@@ -196,10 +196,13 @@ class EventQueues:
 
 class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(
-        self, config: Config, filters: MatchFilter, since: int | None, webhook: Webhook,
-        metrics: WatchMetrics, fail: Callable[[Exception], None],
+        self, config: Config, filters: MatchFilter, since: int | None, partitions: int,
+        webhook: Webhook, metrics: WatchMetrics, fail: Callable[[Exception], None],
     ) -> None:  # fmt: skip
-        """A new group begins at `since`, or with the next match."""
+        """A new group begins at `since`, or with the next match.
+
+        A partition that is added to the first `partitions` is read from its first match.
+        """
         self._topic, self._filters, self._since = config.topics.matches, filters, since
         self._metrics, self._fail, self._webhook = metrics, fail, webhook
         self._consumer, self._reader = group_consumer(config), groupless_consumer(config)
@@ -207,6 +210,7 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         self._records_left = deque[Any]()  # records that are not yet in a queue
         self._commits: Offsets = {}
         self._epoch = 0  # the number of rebalances
+        self._partitions = partitions
         self._commit_lock = asyncio.Lock()
 
     async def start(self) -> None:
@@ -297,12 +301,18 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
             return await self._consumer.getmany(timeout_ms=POLL_MS, max_records=MAX_POLL_RECORDS)
         except NoOffsetForPartitionError as error:
             epoch = self._epoch
-            self._seek(await first_offsets(self._consumer, list(error.args), self._since), epoch)
+            self._seek(await self._first_offsets(error.args[0]), epoch)
             await self.commit()
         except OffsetOutOfRangeError as error:
             epoch = self._epoch
             self._seek(await first_available(self._consumer, error.args[0], self._metrics), epoch)
         return {}
+
+    async def _first_offsets(self, place: TopicPartition) -> Offsets:
+        if place.partition < self._partitions:
+            return await first_offsets(self._consumer, [place], self._since)
+        begin: Offsets = await self._consumer.beginning_offsets([place])
+        return begin
 
     def _take(self, record: Any) -> None:
         place, notices = partition_of(record), notices_of(record, self._filters)

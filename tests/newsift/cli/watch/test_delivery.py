@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
+from aiokafka.errors import (
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
 
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
@@ -245,6 +250,10 @@ class FakeConsumer(FakeReader):
     async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
         return {PLACE: (30, 40)}
 
+    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        await asyncio.sleep(0)
+        return dict.fromkeys(places, 40)
+
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.committed.append(offsets[PLACE])
 
@@ -271,7 +280,7 @@ async def test_counts_deleted_matches_and_ends_on_a_refusal(
     for name in ("BACKOFF_S", "COMMIT_INTERVAL_S"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, 0.0)
     webhook: Webhook = Webhook.__new__(Webhook)
-    work = MatchDelivery(Config(), MatchFilter(), None, webhook, metrics, fail).run()
+    work = MatchDelivery(Config(), MatchFilter(), None, 1, webhook, metrics, fail).run()
     task = asyncio.create_task(work)
     async with asyncio.timeout(60):
         while lost is not None and consumer.committed != [30]:
@@ -281,3 +290,17 @@ async def test_counts_deleted_matches_and_ends_on_a_refusal(
                 await task
     task.cancel()
     assert f"newsift_watch_offsets_lost_total {lost or 0}.0".encode() in metrics.render()
+
+
+@pytest.mark.parametrize(("partitions", "begin"), [(1, 40), (0, 30)])
+async def test_a_partition_that_was_added_is_delivered_from_its_first_match(
+    monkeypatch: pytest.MonkeyPatch, partitions: int, begin: int
+) -> None:
+    """Another begins with the next match, where the group is new."""
+    consumer = FakeConsumer(NoOffsetForPartitionError(PLACE))
+    for name in ("group_consumer", "groupless_consumer"):
+        monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
+    webhook: Webhook = Webhook.__new__(Webhook)
+    work = MatchDelivery(Config(), MatchFilter(), None, partitions, webhook, WatchMetrics(), fail)
+    await work._poll()
+    assert consumer.committed == [begin]
