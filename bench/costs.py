@@ -70,9 +70,9 @@ class RunCosts(NamedTuple):
     memory_mb: float  # peak
 
     @classmethod
-    def best(cls, costs_by_run: Sequence["RunCosts"]) -> "RunCosts":
+    def best(cls, rounds: Sequence["RunCosts"]) -> "RunCosts":
         """The least CPU of several rounds, since other work only adds to it; the most memory."""
-        cpu, start, memory = zip(*costs_by_run, strict=True)
+        cpu, start, memory = zip(*rounds, strict=True)
         return cls(min(cpu), min(start), max(memory))
 
 
