@@ -1,4 +1,4 @@
-"""Groups of commands."""
+"""The group that all commands with subcommands are."""
 
 from difflib import get_close_matches
 

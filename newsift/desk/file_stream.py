@@ -84,8 +84,9 @@ class FileStream:
         """
         ends_at = time.monotonic() + MAX_SEEDS_WAIT_S
         while time.monotonic() < ends_at:
-            theirs, ours = read_seed_set(self._config.desk.workers or ""), self._seed_set()
-            if theirs is None or ours is None or theirs == ours:
+            worker_set = read_seed_set(self._config.desk.workers or "")
+            desk_set = self._seed_set()
+            if worker_set is None or desk_set is None or worker_set == desk_set:
                 break
             if self._end.wait(POLL_S):
                 return False

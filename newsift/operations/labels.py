@@ -251,7 +251,7 @@ class AnswerLog:
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
         # The time of the latest label that was answered or replaced here, undone or not. The labels
         # that `merge` gets up to this time may be read late, and count less.
-        self._own: dict[PostId, int] = {}
+        self._own_times: dict[PostId, int] = {}
 
     @property
     def count(self) -> int:
@@ -279,7 +279,7 @@ class AnswerLog:
         self._labels |= {
             name: label
             for name, label in self._labels_by_post(labels).items()
-            if name not in self._own or milliseconds(utc(label.at)) > self._own[name]
+            if name not in self._own_times or milliseconds(utc(label.at)) > self._own_times[name]
         }
 
     def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
@@ -313,7 +313,7 @@ class AnswerLog:
         self._publish(label.key, label.value)
         before = self._labels.get(label.post_id)
         versions = (label, before) if before else (label,)
-        self._own[label.post_id] = max(milliseconds(utc(each.at)) for each in versions)
+        self._own_times[label.post_id] = max(milliseconds(utc(each.at)) for each in versions)
         self._steps.append((label, before))
         self._labels[label.post_id] = label
 

@@ -90,7 +90,7 @@ def register_metric(spec: MetricSpec, registry: CollectorRegistry) -> Any:
 METRICS = (
     _metric("posts_read_total", Counter, "Messages read from the topic of posts"),
     _metric("posts_matched_total", Counter, "Posts that matched at least one seed"),
-    _metric("posts_passed_over_total", Counter, "Well-formed events without a post that is wanted",
+    _metric("posts_passed_over_total", Counter, "Well-formed events that are not compared",
          "why", PASSED_OVER),
     _metric("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
     _metric("posts_rejected_total", Counter, "Messages sent to the dead letters", "reason",
