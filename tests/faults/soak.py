@@ -285,11 +285,13 @@ class Soak:
             self.note(self.surprises[-1])
 
     def committed(self) -> int | None:
+        """None where the broker has no offset of some partition, as while it loads them."""
         places = [TopicPartition(self.topics["posts"], p) for p in range(PARTITIONS)]
         with suppress(KafkaError):
             if not self.away:
                 with consumer(self.server.address, group_id=GROUP) as client:
-                    return sum(client.committed(place) or 0 for place in places)
+                    offsets = [client.committed(place) for place in places]
+                    return None if None in offsets else sum(offsets)
         return None
 
     def _sample(self) -> None:
