@@ -6,9 +6,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
+from io import RawIOBase
 from math import inf
 from time import monotonic
-from typing import Any, BinaryIO
+from typing import Any
 
 from aiohttp import ClientSession
 from msgspec.structs import replace
@@ -186,12 +187,19 @@ class TopicOutlet:
         return replace(record, value=None, headers=headers)
 
 
-async def write_lines(stream: BinaryIO, frames: Sequence[SourceFrame]) -> None:
+FULL_PIPE_S = 0.01
+
+
+async def write_lines(stream: RawIOBase, frames: Sequence[SourceFrame]) -> None:
     """Write each frame on a line, for `--dry-run`. The stream has no buffer."""
     lines = [b" ".join(frame.value.splitlines()) for frame in frames if frame.value]
     unwritten = memoryview(b"".join(line + b"\n" for line in lines))
     while unwritten:
-        unwritten = unwritten[stream.write(unwritten) :]
+        count = stream.write(unwritten)
+        if count is None:  # a pipe that does not block, and is full
+            await asyncio.sleep(FULL_PIPE_S)
+        else:
+            unwritten = unwritten[count:]
 
 
 STORE_INTERVAL_S = 1.0

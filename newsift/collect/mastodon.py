@@ -282,6 +282,7 @@ class Timeline:
             after = id_sort_key(self.after_id)
             new = [status for status in page.statuses if id_sort_key(status[0]) > after]
             if not new:
+                self.is_readable = not page.statuses  # else the server ignores min_id
                 return
             self.after_id = new[-1][0]
             yield new
@@ -536,4 +537,4 @@ class Mastodon:
             return Gap(f"more posts were missed than {pages} hold", seconds)
         if timeline.is_readable:
             return None
-        return Gap("the instance has no readable timeline to fill the gap", seconds)
+        return Gap("the instance has no timeline that fills the gap", seconds)

@@ -69,7 +69,7 @@ def label_row(label: Label, delimiter: str = ",") -> bytes:
     ]
     rest = [getattr(label, name) for name in DRAW_COLUMNS]
     row = csv_row([*judgement, *post, *rest], delimiter=delimiter)
-    return row.replace("\0", "\ufffd").encode("utf-8", "replace")  # no table may hold a NUL
+    return row.encode("utf-8", "replace")
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             numbered_rows = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
             yield from _parse_table_rows("row", parquet.header, "", numbered_rows)
         elif start.strip():
-            table = Table(lines(pieces))
+            table = Table(lines(pieces, carriage_returns=True))
             table_rows = chain.from_iterable(table.batches())
             numbered_rows = ((row.number, row.cells, row.fault) for row in table_rows)
             yield from _parse_table_rows("line", table.header, table.place, numbered_rows)

@@ -249,7 +249,7 @@ class FileMessages:
             return self._parquet()
         if format_ == JSON:
             return self._documents(pieces)
-        batches = lines(pieces)
+        batches = lines(pieces, carriage_returns=format_ in (CSV, TSV))
         if format_ == LINES:
             return text_messages(batches, self._maker(), self._blank)
         if format_ == JSONL:

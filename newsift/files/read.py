@@ -18,7 +18,8 @@ from encoder.errors import InputError
 from encoder.support.files import without_waiting
 
 MAX_PIECE_BYTES = 2**18  # of decompressed data
-GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_START = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # a frame to skip, too
 GZIP_WBITS = 31  # makes zlib expect gzip's header
 ZSTD_STEP_BYTES = 2**10  # can unpack to 32 MiB at most
 ZSTD_WINDOW_BYTES = 2**27  # of memory; zstd's own default
@@ -47,7 +48,7 @@ def unpack_text(pieces: Pieces) -> Pieces:
     head, pieces = peek(pieces, _has_bom_bytes)
     if head.startswith(GZIP_MAGIC):
         pieces = gunzip(pieces)
-    elif head.startswith(ZSTD_MAGIC):
+    elif ZSTD_START.match(head):
         pieces = _unzstd(pieces)
     # UTF-16 and UTF-32 have byte order marks; UTF-16 is also recognised by its zero bytes.
     head, pieces = peek(pieces, _has_bom_bytes)
@@ -189,9 +190,12 @@ def chunks(file: Path, on_read: Callable[[int], object] = int) -> Iterator[bytes
             raise InputError(message) from error
 
 
-def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+def lines(
+    pieces: Iterator[bytes], carriage_returns: bool = False
+) -> Iterator[tuple[int, list[bytes]]]:
     """The number of the first line of each chunk, and the lines without their ends.
 
+    With `carriage_returns` they stay: in a quoted cell they belong to the text.
     Memory is bounded: a line that is too long is cut, but stays too long, so that it is refused.
     """
     rest, number = bytearray(), 1
@@ -201,10 +205,10 @@ def lines(pieces: Iterator[bytes]) -> Iterator[tuple[int, list[bytes]]]:
             continue
         *rows, last = (bytes(rest) + chunk).split(b"\n")
         rest = bytearray(last)
-        yield number, _without_ends(rows, number)
+        yield number, _without_ends(rows, number, carriage_returns)
         number += len(rows)
     if rest:
-        yield number, _without_ends([bytes(rest)], number)
+        yield number, _without_ends([bytes(rest)], number, carriage_returns)
 
 
 def too_long(line: bytes) -> str | None:
@@ -268,10 +272,10 @@ def _reads(raw: BinaryIO, on_read: Callable[[int], object]) -> Iterator[bytes]:
         yield chunk
 
 
-def _without_ends(rows: list[bytes], number: int) -> list[bytes]:
+def _without_ends(rows: list[bytes], number: int, carriage_returns: bool) -> list[bytes]:
     if number == 1:
         rows[0] = rows[0].removeprefix(BOM)
-    return [row.removesuffix(b"\r") for row in rows]
+    return rows if carriage_returns else [row.removesuffix(b"\r") for row in rows]
 
 
 def input_name(file: Path) -> str:

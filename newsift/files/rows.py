@@ -63,7 +63,7 @@ def csv_row(
     ]
     line = io.StringIO(newline="")
     csv.writer(line, delimiter=delimiter).writerow(safe)  # \r\n at its end: a lone \r is quoted
-    return line.getvalue()
+    return line.getvalue().replace("\0", "\ufffd")  # programs refuse a table with a NUL
 
 
 def escape_formulas(cell: Cell) -> Cell:

@@ -257,7 +257,10 @@ class LineFeed:
 
 
 class Table:
-    """Reads the header of a table at once, and its rows in batches."""
+    """Reads the header of a table at once, and its rows in batches.
+
+    The lines have their carriage returns.
+    """
 
     def __init__(self, batches: Lines, delimiter: str | None = None) -> None:
         csv.field_size_limit(MAX_CELL_CHARS)
@@ -319,10 +322,10 @@ class Table:
             fault = f"has {len(cells):,} cells, the header {len(self.header):,}"
         if fault:
             for number, line in enumerate(feed.row_lines, feed.first):
-                yield TableRow(number, line, {}, fault)
+                yield TableRow(number, line.removesuffix(b"\r"), {}, fault)
         elif cells:
             row = dict(zip(self.header, cells, strict=True))
-            yield TableRow(feed.first, b"\n".join(feed.row_lines), row)
+            yield TableRow(feed.first, b"\n".join(feed.row_lines).removesuffix(b"\r"), row)
 
 
 def likely_delimiter(header: str) -> str:

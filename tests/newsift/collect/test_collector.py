@@ -1,10 +1,12 @@
 import asyncio
+import os
 from collections.abc import Sequence
+from io import FileIO
 
 import pytest
 from aiohttp import ClientSession
 
-from newsift.collect.collector import CollectorMetrics, TopicOutlet, size_of
+from newsift.collect.collector import CollectorMetrics, TopicOutlet, size_of, write_lines
 from newsift.collect.source import (
     BUSY,
     CLOSED,
@@ -21,6 +23,23 @@ from tests.worker.kafka_side import POSTS, Kafka
 from worker.config import Config, KafkaConfig, StreamConfig
 from worker.errors import AccessError, BrokerError
 from worker.posts.read import Reason, Rejected, read_post
+
+
+async def test_a_full_pipe_that_does_not_block_leaves_time_to_others() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    value = b"x" * 2**18
+    with FileIO(writer, "w") as out:
+        writing = asyncio.create_task(write_lines(out, [SourceFrame(value, b"1")]))
+        await asyncio.sleep(0)
+        assert not writing.done()
+        content = b""
+        while len(content) <= len(value):
+            content += os.read(reader, 2**16)
+            await asyncio.sleep(0.02)
+        await writing
+    os.close(reader)
+    assert content == value + b"\n"
 
 
 async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Kafka) -> None:

@@ -285,6 +285,17 @@ async def test_more_pages_than_the_limit_are_a_gap() -> None:
     assert gap.seconds is not None
 
 
+async def test_a_timeline_that_ignores_min_id_is_a_gap() -> None:
+    newest = [{"id": status_id(second)} for second in range(61, 101)]
+    async with serve_instance() as side:
+        answers = [web.json_response(newest[::-1]) for _ in range(9)]
+        side.answers += [("/api/v1/timelines", answer) for answer in answers]
+        start = SourcePosition(status_id(0), side.url.authority)
+        async with follow(source_of(side), start) as follower:
+            await until(lambda: follower.gaps)
+    assert follower.keyed() == [status["id"] for status in newest]
+
+
 async def test_the_state_of_another_instance_is_one_gap() -> None:
     """Nothing is known here: there is no timeline, and no post comes."""
     async with serve_instance() as side:

@@ -1,5 +1,6 @@
 import glob
 import gzip
+import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,13 @@ def test_refuses_packed_input_that_is_cut_off(pack: Pack) -> None:
     for end in range(4, len(packed)):
         with pytest.raises(DamagedError, match="is damaged or cut off; pack it again"):
             list(unpack_text(pieces(packed[:end], 50)))
+
+
+@pytest.mark.parametrize("size", [1, 5, 300])
+def test_zstd_frames_to_skip_are_skipped(size: int) -> None:
+    comment = struct.pack("<II", 0x184D2A5F, 3) + b"abc"  # RFC 8878, 3.1.2; pzstd writes them
+    packed = b"".join([comment, zstandard.compress(b"a\n"), comment, zstandard.compress(b"b\n")])
+    assert b"".join(unpack_text(pieces(packed, size))) == b"a\nb\n"
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])

@@ -11,8 +11,8 @@ from newsift.files.messages import FormatError
 from newsift.files.read import lines
 from newsift.files.tables import CP1252, Table, TableRow
 
-CELLS = st.text(st.sampled_from("ab\",;\t|\né '"), max_size=6)
-WILD = st.text(st.sampled_from('a",;\n'), max_size=30)
+CELLS = st.text(st.sampled_from("ab\",;\t|\r\né '"), max_size=6)
+WILD = st.text(st.sampled_from('a",;\r\n'), max_size=30)
 
 
 def read(
@@ -22,7 +22,7 @@ def read(
         for start in range(0, len(content), size):
             yield content[start : start + size]
 
-    table = Table(lines(pieces()), delimiter)
+    table = Table(lines(pieces(), carriage_returns=True), delimiter)
     return table, [row for batch in table.batches() for row in batch]
 
 
