@@ -17,6 +17,7 @@ from tests.encoder.small import same_rows
 from tests.worker.learned import MADE, profile, profile_value, vector_of
 from tests.worker.small import ARTICLES, ControlTopic, seed_set, small_encoder, value
 from worker.config.limits import Limits
+from worker.json_outline import MAX_DEPTH
 from worker.posts.times import FIRST_MS, LAST_MS
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import (
@@ -54,6 +55,22 @@ def test_optional_keys_may_be_absent_or_null() -> None:
     assert parse_seed_record(b"s1", value(text="Überflutung", **nulls)) == bare
     assert parse_seed_record(b"s1", None) is None
     assert parse_seed_record(None, None) is None
+
+
+def test_how_deep_a_record_may_nest_does_not_depend_on_the_stack() -> None:
+    def parse(levels: int, frames: int) -> Seed | RefusedSeed | None:
+        if frames:
+            return parse(levels, frames - 1)
+        deep = b"[" * (levels - 1) + b"]" * (levels - 1)
+        return parse_seed_record(b"s1", b'{"text": "a", "more": %b}' % deep)
+
+    assert isinstance(parse(MAX_DEPTH, 0), Seed)
+    for frames in (0, 300):
+        refusal = parse(MAX_DEPTH + 1, frames)
+        assert isinstance(refusal, RefusedSeed)
+        assert refusal.reason == "value: bad JSON (nested too deep)"
+    in_text = parse_seed_record(b"s1", value(text="[{" * MAX_DEPTH))
+    assert isinstance(in_text, Seed)
 
 
 @pytest.mark.parametrize(
