@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -181,7 +182,10 @@ class Embeddings:
             rows = np.asarray(rows)
             if rows.size == 0:
                 rows = rows.astype(np.int64)
-        return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
+        try:
+            return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
+        except IndexError as error:
+            raise InputError(f"index: {error}; there are {len(self)} rows, from 0") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.dense, self.lexical, self.mix, self.digest, self.ends)
@@ -217,7 +221,7 @@ class Embeddings:
 
         Equal scores are ordered by index. With fewer than k texts there are fewer columns.
         """
-        if k != int(k) or k < 1:
+        if not isinstance(k, Real) or k < 1 or k % 1:
             raise InputError(f"k: {k!r} is not a whole number of at least 1")
         self._same_model(other)
         refuse_odd(texts=self, others=other)
@@ -243,6 +247,8 @@ class Embeddings:
 
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, atomically."""
+        if not isinstance(path, str | Path):
+            raise InputError(f"path: a {type(path).__name__} was given; give the path of a file")
         with embeddings_writer(Path(path), self.dense.shape[1], self.mix, self.digest) as file:
             file.add(self.dense, self.lexical)
 
@@ -264,11 +270,10 @@ class Embeddings:
     @classmethod
     def concat(cls, parts: "Iterable[Embeddings]") -> Self:
         """Concatenate embeddings of one model."""
-        parts = list(parts)
-        if not parts:
+        if not isinstance(parts, Iterable) or not (parts := list(parts)):
             raise InputError("concat: no embeddings given; there is no model to take")
         for part in parts:
-            parts[0]._same_model(part)
+            require_embeddings("concat", parts[0])._same_model(part)
         dense = frozen(np.concatenate([p.dense for p in parts]))
         lexical = SparseRows.concat([p.lexical for p in parts])
         return cls(dense, lexical, parts[0].mix, parts[0].digest)
@@ -282,6 +287,13 @@ class Embeddings:
                 f"embeddings of model {self.digest[:12]} (λ {self.mix:g}) and of "
                 f"{other.digest[:12]} (λ {other.mix:g}); embed both with one model"
             )
+
+
+def require_embeddings(name: str, value: object) -> Embeddings:
+    if not isinstance(value, Embeddings):
+        kind = type(value).__name__
+        raise InputError(f"{name}: a {kind} was given for embeddings; embed its texts first")
+    return value
 
 
 def refuse_odd(**by_name: Embeddings) -> None:
@@ -313,9 +325,9 @@ def thresholds(
 
     For a multilingual background it is the maximum over the languages.
     """
-    if not 0 < rate < 1:
+    if not isinstance(rate, Real) or not 0 < rate < 1:
         raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
-    articles._same_model(background)
+    require_embeddings("articles", articles)._same_model(background)
     refuse_odd(articles=articles, background=background)
     if round(rate * len(background)) < 1:
         raise InputError(

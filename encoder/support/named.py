@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from encoder.errors import ModelError
+from encoder.errors import InputError, ModelError
 from encoder.support.files import read_regular, state_folder
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -34,6 +34,9 @@ def model_directory(name_or_path: str | Path) -> Path:
         for folder in (MODELS, added_folder()):
             if (folder / name_or_path).is_dir():
                 return folder / name_or_path
+    if not isinstance(name_or_path, str | Path):
+        kind = type(name_or_path).__name__
+        raise InputError(f"model: a {kind} was given; give a name or a directory")
     path = Path(name_or_path)
     if not path.is_dir():
         how = (
