@@ -13,7 +13,7 @@ from newsift.cli.terminal import at_terminal
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.model_context import ModelContext, draft_thresholds, load_context
 from newsift.operations.profile_training import LearnOptions, ProfileTraining
-from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft
+from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft, require_room
 from newsift.operations.seed_preview import (
     PREVIEW_HOURS,
     SCRIPT_LIMITS,
@@ -47,6 +47,7 @@ def publish_drafts(
 ) -> None:  # fmt: skip
     """`seeds` are the parsed drafts. Offers to learn, and asks if `ask` is set."""
     before = topic.state()
+    require_room(before, seeds, config)
     context = load_context(config) if with_preview else None
     if context:
         context.calibrate(before.with_seeds(seeds))

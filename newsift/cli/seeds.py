@@ -177,12 +177,14 @@ def add(
         require_yes(yes, "--url")
         limits = RequestLimits(allow=PrivateFirst()) if intranet else PUBLIC_PAGES
         drafts = [fetch_draft(url, limits)]
-    if len(drafts) > 1 and (name or title):
+    if len(drafts) > 1 and (name is not None or title is not None):
         raise click.UsageError("--id and --title are for one article")
     ends = None if expires_at is None else rfc3339(parse_until(expires_at))
     changes = {"event": event, "title": title, "threshold": threshold, "expires_at": ends}
     changes = {key: value for key, value in changes.items() if value is not None}
-    drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
+    drafts = [
+        replace(d, id=d.id if name is None else name, record=d.record | changes) for d in drafts
+    ]
     contents = [parse_seed(draft, config) for draft in drafts]
     if not force:
         require_articles(drafts)
