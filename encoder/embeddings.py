@@ -22,7 +22,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.score.lexical import SLOTS, SparseRows, spans
 from encoder.score.top import top_pairs
-from encoder.support.files import replacing
+from encoder.support.files import replacing, require_path
 from encoder.support.readonly import fixed, frozen, read_only
 from encoder.support.threads import one_thread
 
@@ -221,7 +221,7 @@ class Embeddings:
 
         Equal scores are ordered by index. With fewer than k texts there are fewer columns.
         """
-        if not isinstance(k, Real) or k < 1 or k % 1:
+        if not (is_real(k) and k >= 1 and k % 1 == 0):
             raise InputError(f"k: {k!r} is not a whole number of at least 1")
         self._same_model(other)
         refuse_odd(texts=self, others=other)
@@ -247,9 +247,8 @@ class Embeddings:
 
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, atomically."""
-        if not isinstance(path, str | Path):
-            raise InputError(f"path: a {type(path).__name__} was given; give the path of a file")
-        with embeddings_writer(Path(path), self.dense.shape[1], self.mix, self.digest) as file:
+        file_path = require_path("path", path)
+        with embeddings_writer(file_path, self.dense.shape[1], self.mix, self.digest) as file:
             file.add(self.dense, self.lexical)
 
     @classmethod
@@ -270,7 +269,8 @@ class Embeddings:
     @classmethod
     def concat(cls, parts: "Iterable[Embeddings]") -> Self:
         """Concatenate embeddings of one model."""
-        if not isinstance(parts, Iterable) or not (parts := list(parts)):
+        parts = list(parts) if is_iterable(parts) else []
+        if not parts:
             raise InputError("concat: no embeddings given; there is no model to take")
         for part in parts:
             require_embeddings("concat", parts[0])._same_model(part)
@@ -287,6 +287,14 @@ class Embeddings:
                 f"embeddings of model {self.digest[:12]} (λ {self.mix:g}) and of "
                 f"{other.digest[:12]} (λ {other.mix:g}); embed both with one model"
             )
+
+
+def is_real(value: object) -> bool:
+    return isinstance(value, Real)
+
+
+def is_iterable(value: object) -> bool:
+    return isinstance(value, Iterable)
 
 
 def require_embeddings(name: str, value: object) -> Embeddings:
@@ -325,7 +333,7 @@ def thresholds(
 
     For a multilingual background it is the maximum over the languages.
     """
-    if not isinstance(rate, Real) or not 0 < rate < 1:
+    if not (is_real(rate) and 0 < rate < 1):
         raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
     require_embeddings("articles", articles)._same_model(background)
     refuse_odd(articles=articles, background=background)

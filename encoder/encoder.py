@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -138,8 +137,9 @@ class Encoder:
         if articles is None:
             return self._explainer.attention(self._tokenizer.words(text, Side.POST))
         count = len(require_embeddings("articles", articles))
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 0 <= k < count:
+        if k not in range(count):
             raise InputError(f"k: {k!r} is not the number of one of {count} articles, from 0")
+        k = int(k)
         score = float(self.posts([text]).similarity(articles[k : k + 1])[0, 0])
         (parts,) = self.contributions([text], articles, [(0, k)])
         return [*parts, ("", score - math.fsum(part for _, part in parts))]

@@ -37,7 +37,7 @@ class UsageError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         message = f"{self.format_message().rstrip('.')}; see 'faust worker --help'"
-        print(f"newsift: {escape_invisible(message)}", file=file or sys.stderr)  # noqa: T201
+        print(f"newsift: {escape_invisible(message)}", file=file or sys.stderr)
 
 
 class worker(faust_cli.worker):  # type: ignore[misc]
