@@ -31,7 +31,7 @@ from newsift.operations.seed_rows import AutoThresholds, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
-from worker.text import escape_invisible, one_line, shorten
+from worker.text import escape_invisible, one_line, plural, shorten
 
 MAX_EVENTS = 5
 INDENT_CHARS = 17  # of a line, before the post
@@ -86,7 +86,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         notify(f"{topic} holds no post of the last {PREVIEW_HOURS} hours to try the seeds on")
         return
     width = get_terminal_size((PIPE_WIDTH, 24)).columns - INDENT_CHARS
-    among = f"{preview.posts:,} posts"
+    among = plural(preview.posts, "post")
     if not preview.is_whole:
         among = f"a sample of {preview.posts:,} of {preview.there:,} posts"
     for name, counts in list(events.items())[:MAX_EVENTS]:
@@ -100,7 +100,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         for score, text in matches.best:
             notify(f"  {score:.2f}  {shorten(one_line(text), width)}")
     if len(events) > MAX_EVENTS:
-        notify(f"{len(events) - MAX_EVENTS} more events; --json --preview lists all")
+        notify(f"{plural(len(events) - MAX_EVENTS, 'more event')}; --json --preview lists all")
 
 
 def _count(posts: int) -> str:

@@ -170,7 +170,7 @@ def describe_missing(evidence: PromiseEvidence) -> str:
     if not evidence.matches:
         return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
-        return f"{evidence.missing} labels are missing, if none is wrong"
+        return f"labels missing, if none is wrong: {evidence.missing}"
     return (
         f"{evidence.out_of_reach}: these matches can show no more; wait for more, or let the "
         "profile learn"
