@@ -340,6 +340,19 @@ def encoded(**changed: NDArray[np.generic]) -> str:
     return base64.b64encode(save(parts(event()) | changed)).decode()
 
 
+def test_a_vector_that_is_accepted_is_a_row_that_can_be_compared() -> None:
+    """At the edge of what embeddings may be, rounding decides: a seed set could not be made."""
+    vector, accepted = vector_of([ARTICLES["flood"]]), 0
+    for size in (0.9989, 0.9991, 0.9997, 1.0003, 1.0009, 1.0011):
+        dense, weights = (np.float32(size) * part for part in (vector.dense, vector.weights))
+        if abs(size - 1) > 0.0005:
+            with pytest.raises(InputError, match="together they must have length 1"):
+                EventVector(dense, vector.slots, weights)
+            continue
+        accepted += EventVector(dense, vector.slots, weights).as_row(0.6, "").is_unit()
+    assert accepted == 2
+
+
 @pytest.mark.parametrize("mix", [0.0, 0.6])
 def test_the_score_is_the_dot_product_with_the_vectors_of_posts(mix: float) -> None:
     vector = event(mix)
