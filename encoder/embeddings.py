@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -21,7 +22,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.score.lexical import SLOTS, SparseRows, spans
 from encoder.score.top import top_pairs
-from encoder.support.files import replacing
+from encoder.support.files import replacing, require_path
 from encoder.support.readonly import fixed, frozen, read_only
 from encoder.support.threads import one_thread
 
@@ -181,7 +182,10 @@ class Embeddings:
             rows = np.asarray(rows)
             if rows.size == 0:
                 rows = rows.astype(np.int64)
-        return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
+        try:
+            return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
+        except IndexError as error:
+            raise InputError(f"index: {error}; there are {len(self)} rows, from 0") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.dense, self.lexical, self.mix, self.digest, self.ends)
@@ -217,7 +221,7 @@ class Embeddings:
 
         Equal scores are ordered by index. With fewer than k texts there are fewer columns.
         """
-        if k != int(k) or k < 1:
+        if not (is_real(k) and k >= 1 and k % 1 == 0):
             raise InputError(f"k: {k!r} is not a whole number of at least 1")
         self._same_model(other)
         refuse_odd(texts=self, others=other)
@@ -243,7 +247,8 @@ class Embeddings:
 
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, atomically."""
-        with embeddings_writer(Path(path), self.dense.shape[1], self.mix, self.digest) as file:
+        file_path = require_path("path", path)
+        with embeddings_writer(file_path, self.dense.shape[1], self.mix, self.digest) as file:
             file.add(self.dense, self.lexical)
 
     @classmethod
@@ -264,11 +269,11 @@ class Embeddings:
     @classmethod
     def concat(cls, parts: "Iterable[Embeddings]") -> Self:
         """Concatenate embeddings of one model."""
-        parts = list(parts)
+        parts = list(parts) if is_iterable(parts) else []
         if not parts:
             raise InputError("concat: no embeddings given; there is no model to take")
         for part in parts:
-            parts[0]._same_model(part)
+            require_embeddings("concat", parts[0])._same_model(part)
         dense = frozen(np.concatenate([p.dense for p in parts]))
         lexical = SparseRows.concat([p.lexical for p in parts])
         return cls(dense, lexical, parts[0].mix, parts[0].digest)
@@ -282,6 +287,21 @@ class Embeddings:
                 f"embeddings of model {self.digest[:12]} (λ {self.mix:g}) and of "
                 f"{other.digest[:12]} (λ {other.mix:g}); embed both with one model"
             )
+
+
+def is_real(value: object) -> bool:
+    return isinstance(value, Real)
+
+
+def is_iterable(value: object) -> bool:
+    return isinstance(value, Iterable)
+
+
+def require_embeddings(name: str, value: object) -> Embeddings:
+    if not isinstance(value, Embeddings):
+        kind = type(value).__name__
+        raise InputError(f"{name}: a {kind} was given for embeddings; embed its texts first")
+    return value
 
 
 def refuse_odd(**by_name: Embeddings) -> None:
@@ -313,9 +333,9 @@ def thresholds(
 
     For a multilingual background it is the maximum over the languages.
     """
-    if not 0 < rate < 1:
+    if not (is_real(rate) and 0 < rate < 1):
         raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
-    articles._same_model(background)
+    require_embeddings("articles", articles)._same_model(background)
     refuse_odd(articles=articles, background=background)
     if round(rate * len(background)) < 1:
         raise InputError(

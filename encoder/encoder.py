@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from encoder.backends.choose import Backend, open_backend
-from encoder.embeddings import Embeddings, dense_rows, thresholds
+from encoder.embeddings import Embeddings, dense_rows, require_embeddings, thresholds
 from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer
 from encoder.model.config import Side
@@ -96,11 +96,15 @@ class Encoder:
         return int(getattr(self._backend, "threads", 1))
 
     def posts(self, texts: Iterable[str]) -> Embeddings:
-        """The embeddings of posts."""
+        """The embeddings of posts; of each the first 8,192 characters are read."""
         return self._embed(self._tokenizer.posts, texts, Side.POST)
 
     def articles(self, texts: Iterable[Article]) -> Embeddings:
-        """The embeddings of articles, each a text or a pair of title and text."""
+        """The embeddings of articles, each a text or a pair of title and text.
+
+        Of each the first 131,072 characters are read, its title among them. The worker and the
+        commands refuse a longer text.
+        """
         return self._embed(self._tokenizer.articles, texts, Side.ARTICLE)
 
     def thresholds(
@@ -132,8 +136,10 @@ class Encoder:
         """
         if articles is None:
             return self._explainer.attention(self._tokenizer.words(text, Side.POST))
-        if not 0 <= k < len(articles):
-            raise InputError(f"k: {k} is not the number of one of {len(articles)} articles, from 0")
+        count = len(require_embeddings("articles", articles))
+        if k not in range(count):
+            raise InputError(f"k: {k!r} is not the number of one of {count} articles, from 0")
+        k = int(k)
         score = float(self.posts([text]).similarity(articles[k : k + 1])[0, 0])
         (parts,) = self.contributions([text], articles, [(0, k)])
         return [*parts, ("", score - math.fsum(part for _, part in parts))]

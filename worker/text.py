@@ -24,6 +24,12 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def plural(count: int, noun: str) -> str:
+    """Such as 1 post, or 1,200 posts."""
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}{ending}"
+
+
 def escape_invisible(text: str) -> str:
     """A text on one line, with invisible characters as Python escapes."""
     return _replace_invisible(" ".join(text.splitlines()), lambda char: repr(char)[1:-1])

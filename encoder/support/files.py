@@ -17,6 +17,13 @@ from pathlib import Path
 from encoder.errors import InputError
 
 
+def require_path(name: str, path: object) -> Path:
+    """Raise InputError for what is no path, named in the message."""
+    if isinstance(path, str | Path):
+        return Path(path)
+    raise InputError(f"{name}: a {type(path).__name__} was given; give a path")
+
+
 @contextmanager
 def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BufferedWriter]:
     """Open a file that replaces the old one when the block ends without an error.

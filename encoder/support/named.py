@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from encoder.errors import ModelError
-from encoder.support.files import read_regular, state_folder
+from encoder.support.files import read_regular, require_path, state_folder
 
 MODELS = Path(__file__).parents[1] / "models"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -34,7 +34,7 @@ def model_directory(name_or_path: str | Path) -> Path:
         for folder in (MODELS, added_folder()):
             if (folder / name_or_path).is_dir():
                 return folder / name_or_path
-    path = Path(name_or_path)
+    path = require_path("model", name_or_path)
     if not path.is_dir():
         how = (
             "; `newsift models add FILE|URL --digest HEX` adds it"

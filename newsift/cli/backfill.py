@@ -18,6 +18,7 @@ from worker.kafka.reading import connected, records_between
 from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
 from worker.seeds.record import RefusedSeed, Seed
+from worker.text import plural
 
 MAX_DRAIN_S = 2.0  # for acknowledgements after Ctrl-C
 ORIGIN_HEADER = ("origin", b"backfill")
@@ -75,7 +76,7 @@ def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
     passed_over = f", {total.passed_over.total():,} passed over" if total.passed_over else ""
     rejected = f", no posts: {format_counts(total.rejected)}" if total.rejected else ""
     notify(
-        f"{total.progress.count:,} posts read, {total.matched:,} matched"
+        f"{plural(total.progress.count, 'post')} read, {total.matched:,} matched"
         f"{passed_over}{rejected}{sent_text}"
     )
 

@@ -45,6 +45,7 @@ from worker.seeds.background import (
 )
 from worker.seeds.embedder import SeedEmbedder, row_problems
 from worker.seeds.state import ControlState, parse_control_state
+from worker.text import plural
 
 WINDOWS_PER_PARTITION = 64
 MAX_LANGUAGES = 20
@@ -165,7 +166,9 @@ class BackgroundBuilder:
         others = sampler.read + self._no_post - sum(left_out.values())
         left_out["beyond --posts"] = others - len(self._posts)
         counts = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
-        return f"{sampler.read + self._no_post:,} messages read; left out: {counts or 'none'}"
+        return (
+            f"{plural(sampler.read + self._no_post, 'message')} read; left out: {counts or 'none'}"
+        )
 
     def save(self, out: Path, source: str) -> None:
         enc, times = self.vectors, self._times

@@ -36,7 +36,7 @@ from worker.kafka.settings import broker_error
 from worker.kafka.topics import ensure_posts
 from worker.metrics.web import Site
 from worker.seeds.record import json_digest
-from worker.text import escape_invisible
+from worker.text import escape_invisible, plural
 
 
 @click.group(cls=CommandGroup)
@@ -109,9 +109,9 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
         await outlet.delivery.start()
 
     def report() -> None:
-        gaps = f"; {metrics.gaps:,} gaps that nothing can fill" if metrics.gaps else ""
+        gaps = f"; {plural(metrics.gaps, 'gap')} that nothing can fill" if metrics.gaps else ""
         where = f"{config.topics.posts} on {config.kafka.bootstrap_servers}"
-        notify(f"{metrics.sent_count:,} frames of {source.name} sent to {where}{gaps}")
+        notify(f"{plural(metrics.sent_count, 'frame')} of {source.name} sent to {where}{gaps}")
 
     on_interrupt(asyncio.get_running_loop(), stop)
     site = Site(
@@ -247,7 +247,7 @@ async def show_rules(source: XStream, list_all: bool) -> None:
         for rule in rules:
             click.echo(f"{sign} {escaped_rule(rule.line())}")
     remaining = len(current) - len(remove)
-    changes = f"{len(add):,} rules to add, {len(remove):,} to remove, {remaining:,} stay"
+    changes = f"{plural(len(add), 'rule')} to add, {len(remove):,} to remove, {remaining:,} stay"
     notify(f"{changes}; nothing was changed")
 
 

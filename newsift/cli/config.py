@@ -72,6 +72,8 @@ def check(ctx: click.Context, config_file: Path | None, kafka: str | None) -> in
 @click.option("--template", is_flag=True, help="Print the defaults with what each key means.")
 def show(config_file: Path | None, kafka: str | None, as_json: bool, template: bool) -> None:
     """Print every key with its value and where the value comes from. Secrets are not shown."""
+    if template and as_json:
+        raise click.UsageError("--template prints the file that ships; leave --json out")
     if template:
         click.echo(read_template(), nl=False)
         return

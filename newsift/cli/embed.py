@@ -22,6 +22,7 @@ from newsift.files.write import check_targets
 from newsift.operations.messages import ProgressLine, notify
 from worker.config import ModelConfig
 from worker.config.limits import DEFAULT_LIMITS
+from worker.text import plural
 
 MAX_BATCH_TEXTS = 4096
 MAX_BATCH_BYTES = 8 * 2**20
@@ -56,7 +57,7 @@ class TextBatches:
         if self.bad:
             notify(f"bad rows skipped: {self.bad}, rows read: {good}")
         if good and sys.stderr.isatty():
-            notify(f"{good:,} rows, {self.progress.rate()}")
+            notify(f"{plural(good, 'row')}, {self.progress.rate()}")
 
     def _read(self, row: FileMessage) -> InputText | None:
         try:

@@ -48,7 +48,7 @@ from worker.errors import ConflictError
 from worker.kafka.reading import connected
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
-from worker.text import one_line, shorten
+from worker.text import one_line, plural, shorten
 
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
 MAX_POST_CHARS = 160
@@ -246,8 +246,8 @@ def print_proposal(proposal: Proposal) -> None:
     creation, comparison = proposal.profile.made, proposal.comparison
     origin = f"{creation['method']} (β {creation['beta']:.2f}, γ {creation['gamma']:g}"
     if creation["posts"] or creation["cohesion"]:
-        origin += f", cohesion {creation['cohesion']:.2f}, {len(creation['posts'])} posts"
-    origin += f", {creation['labels']} labels)" if creation["labels"] else ")"
+        origin += f", cohesion {creation['cohesion']:.2f}, {plural(len(creation['posts']), 'post')}"
+    origin += f", {plural(creation['labels'], 'label')})" if creation["labels"] else ")"
     fields = {"event": proposal.event.name, "learned from": origin}
     fields |= {name: words_text(creation[name]) for name in ("gained", "lost")}
     fields["threshold"] = " → ".join(map(thresholds_text, proposal.thresholds))
@@ -365,8 +365,8 @@ def _publish_first_profile(
 
 def _evidence_text(target: PromiseTarget, evidence: PromiseEvidence) -> str:
     promise = f"precision {target.precision:g} at {target.confidence:.0%} confidence"
-    labels = f"{evidence.labels} labels, {evidence.on} of them on the event"
-    evidence_text = f"{labels}, of {evidence.matches} matches"
+    labels = f"{plural(evidence.labels, 'label')}, {evidence.on} of them on the event"
+    evidence_text = f"{labels}, of {plural(evidence.matches, 'match')}"
     if evidence.threshold is None:
         return f"{promise}: not shown by {evidence_text}"
     return f"{promise}: shown from {evidence.threshold:.4f} on, by {evidence_text}"
@@ -380,7 +380,8 @@ def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -
         notify(f"{describe_missing(evidence)}{ask}{older}")
         return False
     if evidence.more:
-        notify(f"{evidence.missing} more labels would show a lower threshold, if none is wrong")
+        missing = plural(evidence.missing, "more label")
+        notify(f"{missing} would show a lower threshold, if none is wrong")
     require_yes(yes, "promise")
     question = f"Set the threshold of {profile.event!r} to {evidence.threshold:.4f}?"
     return confirm_publish(yes, question)

@@ -1,7 +1,8 @@
-"""Two examples for the help page of each command."""
+"""Two examples for the help page of each command and group."""
 
 import click
 
+GROUP_EXAMPLES = 2  # the first ones of its first commands
 # The arguments of two calls, by the command.
 EXAMPLES: dict[str, tuple[str, str]] = {
     "demo": ("", "--desk"),
@@ -104,11 +105,13 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 
 
 def add_examples(name: str, command: click.Command) -> None:
-    """Put the examples of a command, or of a group's commands, at the ends of their help pages."""
+    """Put examples at the ends of the help pages of a command, or of a group and its commands."""
     if isinstance(command, click.Group):
         for part, inner in command.commands.items():
             add_examples(f"{name} {part}", inner)
-    elif name in EXAMPLES:
-        calls = (f"newsift {name} {arguments}".rstrip() for arguments in EXAMPLES[name])
-        lines = "\n".join(f"  $ {call}" for call in calls)
-        command.epilog = f"\b\nExamples:\n{lines}"
+        names = [f"{name} {part}" for part in command.commands][:GROUP_EXAMPLES]
+        calls = [f"{inner} {EXAMPLES[inner][0]}" for inner in names]
+    else:
+        calls = [f"{name} {arguments}" for arguments in EXAMPLES[name]]
+    lines = "\n".join(f"  $ newsift {call}".rstrip() for call in calls)
+    command.epilog = f"\b\nExamples:\n{lines}"

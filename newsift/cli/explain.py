@@ -32,6 +32,8 @@ def explain(
     if title is not None and article is None:
         raise click.UsageError("--title needs --article")
     text = read_text(DASH) if text == "-" else text
+    if not text.strip():
+        raise InputError("TEXT: is empty; give the text of a post")
     article_text = None if article is None else _article(article, title)
     enc = encoder.load(model.name, device=model.device, threads=model.threads)
     result: dict[str, object] = {"text": text, "model": enc.digest}

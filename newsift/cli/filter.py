@@ -34,7 +34,7 @@ from worker.posts.outcome import PassedOver, Post, Rejected
 from worker.seeds.profile import Profile
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, parse_control_state
-from worker.text import one_line
+from worker.text import one_line, plural
 
 SHARE = click.FloatRange(0, 1, min_open=True)
 
@@ -188,7 +188,7 @@ def _learn_profiles(
         profile.value(context.config.limits)  # raises if no record has room for it
         profiles.append(profile)
         beta, count = profile.made["beta"], len(profile.made["posts"])
-        notify(f"event {one_line(event.name)}: learned from {count} posts (β {beta:.2f})")
+        notify(f"event {one_line(event.name)}: learned from {plural(count, 'post')} (β {beta:.2f})")
     return profiles
 
 
@@ -236,10 +236,10 @@ def _report_total(total: Totals, seeds: int) -> None:
     if total.rejected.total() == read > 0:
         raise InputError("no row could be read as a post; name what they are with --format")
     notify(
-        f"{read:,} posts read, {total.matched:,} matched"
+        f"{plural(read, 'post')} read, {total.matched:,} matched"
         f"{_counts_text('passed over', total.passed_over)}"
         f"{_counts_text('rejected', total.rejected)}; "
-        f"{seeds:,} {'seed' if seeds == 1 else 'seeds'}, {total.progress.rate(' posts/s')}"
+        f"{plural(seeds, 'seed')}, {total.progress.rate(' posts/s')}"
     )
     for event, count in total.events.most_common(MAX_EVENTS):
         notify(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")

@@ -38,7 +38,7 @@ from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.sending import sending
 from worker.posts.times import rfc3339
-from worker.text import one_line
+from worker.text import one_line, plural
 
 VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
 UNDO_KEYS, QUIT_KEYS, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
@@ -112,7 +112,7 @@ class Session:
                 if not continues:
                     break
         progress = self._queue.summary(self._answers.verdicts())
-        click.echo(f"{self._answers.count:,} labels given; {progress}")
+        click.echo(f"{plural(self._answers.count, 'label')} given; {progress}")
 
     def _act(self, question: Question, key: str) -> bool | None:
         """Whether to continue after a key; None for a key without a meaning."""
@@ -195,7 +195,7 @@ def export_labels(file: Path, event: str | None, config: Config) -> None:
     with label_writer(file) as add:
         for label in labels:
             add(label)
-    notify(f"{len(labels):,} labels exported")
+    notify(f"{plural(len(labels), 'label')} exported")
 
 
 @labels.command("import")
@@ -212,7 +212,7 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     labels = read_labels(file, by or current_user(), rfc3339(now_ms()), config.limits)
     events = Counter(label.event for label in labels.values())
     of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
-    counts = f"{events.total():,} labels of {of}"
+    counts = f"{plural(events.total(), 'label')} of {of}"
     if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {counts}?"):
         return
     with label_topic(config, create=True) as topic:

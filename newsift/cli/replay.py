@@ -20,6 +20,7 @@ from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
 from worker.posts.outcome import Rejected
+from worker.text import plural
 
 MAX_DRAIN_S = 5.0  # for acknowledgements when the command is interrupted
 MAX_CATCH_UP_S = 1.0  # a longer delay is not made up for by sending faster
@@ -101,7 +102,7 @@ def replay(
         progress = ProgressLine(share_read(inputs))
         for _ in messages:
             progress.add(1, "posts")
-        notify(f"{progress.count:,} posts can be sent, {progress.rate()}")
+        notify(f"{plural(progress.count, 'post')} can be sent, {progress.rate()}")
     else:
         with connected(config) as cluster:
             cluster.partitions(config.topics.posts)
@@ -140,6 +141,6 @@ def _send(
         finally:
             count = outbox.drain(MAX_DRAIN_S)
             where = f"{topic} on {config.kafka.bootstrap_servers}"
-            notify(f"{count:,} posts sent to {where}, {progress.rate()}")
+            notify(f"{plural(count, 'post')} sent to {where}, {progress.rate()}")
             if not all_sent:
                 notify(f"to continue after them: --skip {skip_count + count}")

@@ -13,7 +13,7 @@ from newsift.cli.terminal import at_terminal
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.model_context import ModelContext, draft_thresholds, load_context
 from newsift.operations.profile_training import LearnOptions, ProfileTraining
-from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft
+from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft, require_room
 from newsift.operations.seed_preview import (
     PREVIEW_HOURS,
     SCRIPT_LIMITS,
@@ -31,7 +31,7 @@ from newsift.operations.seed_rows import AutoThresholds, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
-from worker.text import escape_invisible, one_line, shorten
+from worker.text import escape_invisible, one_line, plural, shorten
 
 MAX_EVENTS = 5
 INDENT_CHARS = 17  # of a line, before the post
@@ -47,6 +47,7 @@ def publish_drafts(
 ) -> None:  # fmt: skip
     """`seeds` are the parsed drafts. Offers to learn, and asks if `ask` is set."""
     before = topic.state()
+    require_room(before, seeds, config)
     context = load_context(config) if with_preview else None
     if context:
         context.calibrate(before.with_seeds(seeds))
@@ -85,7 +86,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         notify(f"{topic} holds no post of the last {PREVIEW_HOURS} hours to try the seeds on")
         return
     width = get_terminal_size((PIPE_WIDTH, 24)).columns - INDENT_CHARS
-    among = f"{preview.posts:,} posts"
+    among = plural(preview.posts, "post")
     if not preview.is_whole:
         among = f"a sample of {preview.posts:,} of {preview.there:,} posts"
     for name, counts in list(events.items())[:MAX_EVENTS]:
@@ -99,7 +100,7 @@ def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: st
         for score, text in matches.best:
             notify(f"  {score:.2f}  {shorten(one_line(text), width)}")
     if len(events) > MAX_EVENTS:
-        notify(f"{len(events) - MAX_EVENTS} more events; --json --preview lists all")
+        notify(f"{plural(len(events) - MAX_EVENTS, 'more event')}; --json --preview lists all")
 
 
 def _count(posts: int) -> str:

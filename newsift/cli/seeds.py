@@ -44,7 +44,7 @@ from worker.posts.times import rfc3339
 from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import Seed, parse_event
 from worker.seeds.state import parse_control_state
-from worker.text import one_line, shorten
+from worker.text import one_line, plural, shorten
 
 HEADER = ("id", "state", "event", "seed_version", "threshold", "expires_at", "title")
 PUBLIC_FEEDS = RequestLimits(
@@ -177,12 +177,14 @@ def add(
         require_yes(yes, "--url")
         limits = RequestLimits(allow=PrivateFirst()) if intranet else PUBLIC_PAGES
         drafts = [fetch_draft(url, limits)]
-    if len(drafts) > 1 and (name or title):
+    if len(drafts) > 1 and (name is not None or title is not None):
         raise click.UsageError("--id and --title are for one article")
     ends = None if expires_at is None else rfc3339(parse_until(expires_at))
     changes = {"event": event, "title": title, "threshold": threshold, "expires_at": ends}
     changes = {key: value for key, value in changes.items() if value is not None}
-    drafts = [replace(d, id=name or d.id, record=d.record | changes) for d in drafts]
+    drafts = [
+        replace(d, id=d.id if name is None else name, record=d.record | changes) for d in drafts
+    ]
     contents = [parse_seed(draft, config) for draft in drafts]
     if not force:
         require_articles(drafts)
@@ -198,7 +200,7 @@ def add(
 def _confirm_article(seed: Seed) -> bool:
     click.echo(f"id      {one_line(seed.id)}", err=True)
     click.echo(f"title   {one_line(seed.title) or '-'}", err=True)
-    click.echo(f"length  {len(seed.text.split()):,} words", err=True)
+    click.echo(f"length  {plural(len(seed.text.split()), 'word')}", err=True)
     click.echo(f"lead    {shorten(one_line(seed.text), MAX_LEAD_CHARS)}\n", err=True)
     return confirm_publish(False, "Publish this article as a seed?")
 
@@ -337,7 +339,7 @@ def export(file: Path, config: Config) -> None:
         state = topic.state()
     records = [KeyedRecord(r.key, r.value, r.timestamp) for r in state.records.values()]
     write_records(file, records)
-    notify(f"{len(records):,} seeds exported")
+    notify(f"{plural(len(records), 'seed')} exported")
 
 
 @seeds.command("import")
@@ -359,7 +361,7 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
     with seed_topic(config) as topic:
         before = topic.state()
         topic.publish(records, before)
-        notify(f"{len(records):,} seeds imported")
+        notify(f"{plural(len(records), 'seed')} imported")
         if at_terminal() if preview is None else preview:
             _preview_events(topic, config, list(state.seeds.values()))
     notify_version(before)

@@ -8,7 +8,7 @@ from newsift.operations.cluster_status import STATES_WITH_REASON, Row, cluster_s
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.topics import admin_client
-from worker.text import one_line
+from worker.text import one_line, plural
 
 NO_METRICS = "unknown: no worker serves its metrics here (web.host, web.port)"
 NO_TOPIC = "missing; make it with `newsift topics create`"
@@ -42,7 +42,7 @@ def print_status(report: Row) -> None:
         "kafka": report["kafka"],
         "workers": f"{len(workers)} in {report['group']} ({report['state']})" if workers
         else f"none in {report['group']}; start one: faust -A worker worker",
-        "lag": f"{report['lag']:,} posts",
+        "lag": plural(report["lag"], "post"),
         "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
         f"{rates['matches']:,.1f} matches/s",
         "an hour": per_hour,
@@ -67,7 +67,7 @@ def seeds_line(seeds: Row) -> str:
     count |= {state: len(seeds[state]) for state in STATES_WITH_REASON}
     more = [f", {number:,} {state}" for state, number in count.items() if number]
     articles = seeds["replaced"]
-    replaced_text = f", {articles:,} articles by their event's profile" if articles else ""
+    replaced_text = f", {plural(articles, 'article')} by their event's profile" if articles else ""
     return f"{seeds['live']:,} live{replaced_text}{''.join(more)}"
 
 

@@ -112,7 +112,7 @@ class FileStream:
                 self._report(FileProgress(self._name, "reading", posts, bad, share, left))
         outbox.settle()
         if bad and not self.progress.bad:
-            notify(f"{self._name}: {bad:,} rows could not be read and are left out")
+            notify(f"{self._name}: rows left out, as they could not be read: {bad:,}")
         self._report(FileProgress(self._name, "read", posts, bad, 1.0))
         return True
 

@@ -289,13 +289,20 @@ class MatchStore:
         self._clear()
 
     def begin(self, cluster: TopicReader) -> Offsets:
-        """Starts a day ago, or at the newest records if a day has too many."""
+        """Starts a day ago, or at the newest records if a day has too many.
+
+        Where the first record is of this day and others were deleted, these may be of it too.
+        """
         now, ends = self._now(), cluster.ends(self._topic)
         day = cluster.offsets_at(self._topic, now - HOURS * HOUR_MS)
-        most = MAX_READ_RECORDS // len(ends)
+        first, most = cluster.beginnings(self._topic), MAX_READ_RECORDS // len(ends)
         with self._lock:
             self._clear()
-            self._cut = {part for part, end in ends.items() if end - day[part] > most}
+            self._cut = {
+                part
+                for part, end in ends.items()
+                if end - day[part] > most or 0 < first[part] == day[part] < end
+            }
             self._since = now - HOURS * HOUR_MS
         return {part: max(day[part], end - most) for part, end in ends.items()}
 

@@ -1,7 +1,7 @@
 """Changes of seeds at the desk: refused if somebody changed the record, and undone if asked."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -10,10 +10,11 @@ from typing import Any
 
 from encoder.errors import InputError
 from newsift.desk.threads import lock_or_busy
-from newsift.operations.seed_drafts import change_seeds
+from newsift.operations.seed_drafts import change_seeds, require_room
 from newsift.operations.seed_topic import SeedTopic, find_key, seed_topic
 from worker.config import Config
 from worker.seeds.profile import SeedOrProfile
+from worker.seeds.record import Seed
 from worker.seeds.state import ControlState
 
 ETAG_DIGITS = 16
@@ -88,11 +89,17 @@ class SeedEditor:
             require_etag(state, find_key(state, name), etag)
             return change_seeds(topic, state, [name], changes, self._config)[0]
 
-    def publish(self, records: Mapping[bytes, bytes], etags: Mapping[bytes, str]) -> ControlState:
-        """Returns the state before; each record must still have its etag."""
+    def publish(
+        self, records: Mapping[bytes, bytes], etags: Mapping[bytes, str], seeds: Iterable[Seed]
+    ) -> ControlState:
+        """Returns the state before; each record must still have its etag.
+
+        `seeds` are the parsed records.
+        """
         with self.topic() as topic:
             before = topic.state()
             for key in records:
                 require_etag(before, key, etags[key])
+            require_room(before, seeds, self._config)
             topic.publish(records, before)
             return before

@@ -6,6 +6,8 @@ The phrases are of English pages, and a few of German and French ones.
 import re
 from itertools import islice
 
+from worker.text import plural
+
 MIN_TEXT_WORDS = 20  # shorter texts are not judged
 MAX_READ_WORDS = 2_000
 MIN_COMMON_SHARE = 0.2  # in English it is nearly a half
@@ -130,7 +132,7 @@ def too_few_words(text: str) -> str | None:
     count = count_words(text)
     if count >= MIN_ARTICLE_WORDS:
         return None
-    return f"{count} words, and an article has {MIN_ARTICLE_WORDS}"
+    return f"{plural(count, 'word')}, and an article has {MIN_ARTICLE_WORDS}"
 
 
 def _asks_consent(line: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from encoder.model.weights import I64
 from newsift.files.messages import FormatError
 from newsift.files.read import BOM, MAX_LINE_BYTES, lines
-from worker.posts.checks import (
+from worker.json_outline import (
     CLOSING,
     COMMA,
     DEPTH_STEPS,

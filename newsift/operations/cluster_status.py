@@ -109,18 +109,23 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
 
 
 def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnapshot:
-    topics, group = config.topics, config.kafka.group
-    positions = retry_coordinator(lambda: admin.list_group_offsets({group: None}))[group]
-    commits = {
-        place.partition: position.offset
-        for place, position in positions.items()
-        if place.topic == topics.posts and position.offset >= 0
-    }
+    topics, commits = config.topics, read_commits(admin, config)
     first, end = cluster.beginnings(topics.posts), cluster.ends(topics.posts)
     backlogs = {n: Backlog(first[n], commits.get(n), end[n]) for n in sorted(end)}
     output = (topics.matches, topics.rejected)
     ends = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
     return OffsetSnapshot(time.monotonic(), backlogs, *ends)
+
+
+def read_commits(admin: Any, config: Config) -> Offsets:
+    """What the workers have committed of the posts."""
+    group = config.kafka.group
+    positions = retry_coordinator(lambda: admin.list_group_offsets({group: None}))[group]
+    return {
+        place.partition: position.offset
+        for place, position in positions.items()
+        if place.topic == config.topics.posts and position.offset >= 0
+    }
 
 
 def retry_coordinator(request: Callable[[], T]) -> T:

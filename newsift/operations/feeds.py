@@ -28,7 +28,13 @@ from newsift.collect.state import lock_state
 from newsift.files.articles import WebPage, extract_article
 from newsift.files.subprocesses import run_in_subprocess
 from newsift.operations.messages import format_counts, notify, notify_version
-from newsift.operations.seed_drafts import SeedDraft, parse_record_object, parse_seed, seed_id
+from newsift.operations.seed_drafts import (
+    SeedDraft,
+    parse_record_object,
+    parse_seed,
+    seed_id,
+    too_many_seeds,
+)
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.client import PAGE_HEADERS, PAGE_TYPES
@@ -168,10 +174,11 @@ class Follower:
             self._delete(old, before, topic, state)
             most = self.config.limits.seeds
             if due and len(self.index) >= most:
-                raise RunError(
-                    f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
-                )
+                raise RunError(too_many_seeds(self.config))
             for article in due:
+                if len(self.index) >= most:
+                    notify(too_many_seeds(self.config))
+                    break
                 if not self.web.is_closed(article.link):
                     outcomes[self._read_article(article, topic)] += 1
                     self.store()

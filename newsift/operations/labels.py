@@ -70,7 +70,7 @@ class LabelTopic(KeyedTopic[LabelState]):
         for refusal in state.refused[:MAX_REFUSED_SHOWN]:
             notify(f"refused: {refusal.key}: {refusal.reason}")
         if (more := len(state.refused) - MAX_REFUSED_SHOWN) > 0:
-            notify(f"{more:,} more labels are refused")
+            notify(f"more refused labels: {more:,}")
         if state.left_out:
             notify(
                 f"{state.left_out:,} labels are left out, of the judges with most: all may take "
@@ -144,7 +144,7 @@ def read_event_matches(
                 room += sizes.popleft()
                 more += 1
     if more:
-        notify(f"{more:,} older matches are left out: there is room for the newest alone")
+        notify(f"older matches left out: {more:,}, there is room for the newest alone")
     if not matches:
         return OrderedDict()
     newest = max(matches.values(), key=lambda match: match.record.processed_at)
@@ -154,7 +154,7 @@ def read_event_matches(
         if profile == newest.profile
     )
     if left := len(matches) - len(newest_profile):
-        notify(f"{left:,} matches are left out: the event was compared by another profile then")
+        notify(f"matches left out: {left:,}, the event was compared by another profile then")
     return newest_profile
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from kafka.errors import KafkaError
 from msgspec import UNSET
 
-from encoder.errors import InputError
+from encoder.errors import InputError, NewsiftError
 from newsift.files.rows import parse_match_record
+from newsift.operations.cluster_status import read_commits
 from newsift.operations.events import (
     IN_FORCE,
     EventState,
@@ -26,7 +28,8 @@ from newsift.statistics.labels import Label, unanimous_verdicts
 from newsift.statistics.promise import promise_lapses
 from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
-from worker.kafka.reading import TopicReader, records_between
+from worker.kafka.reading import Offsets, TopicReader, records_between
+from worker.kafka.topics import admin_client
 from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.background import split_background
@@ -83,13 +86,20 @@ def weigh_evidence(
 def read_pass_rates(
     cluster: TopicReader, context: ModelContext
 ) -> Callable[[Profile], float | None]:
-    """The pass rates of the last hour; None if there were too few posts."""
+    """The pass rates of the last hour's posts that are matched; None if these are too few.
+
+    What a worker has yet to read neither passed nor failed, and what it matches late is older.
+    """
     topics, start = context.config.topics, now_ms() - HOUR_MS
-    posts = records_between(cluster.offsets_at(topics.posts, start), cluster.ends(topics.posts))
+    end = cluster.ends(topics.posts)
+    if commits := _known_commits(context.config):
+        end = {part: min(offset, commits.get(part, 0)) for part, offset in end.items()}
+    posts = records_between(cluster.offsets_at(topics.posts, start), end)
     passes: Counter[tuple[str, str]] = Counter()
     for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, start)):
         for record in filter(None, (parse_match_record(message.value) for message in batch)):
-            passes.update({(match.seed_id, match.seed_version) for match in record.matches})
+            if record.source.timestamp >= start:
+                passes.update({(match.seed_id, match.seed_version) for match in record.matches})
 
     def rate(profile: Profile) -> float | None:
         if posts < MIN_POSTS_FOR_RATE:
@@ -97,6 +107,15 @@ def read_pass_rates(
         return passes[profile.id, profile.version] / posts
 
     return rate
+
+
+def _known_commits(config: Config) -> Offsets:
+    """Empty without a worker, or where this user may not see its commits."""
+    try:
+        with admin_client(config) as admin:
+            return read_commits(admin, config)
+    except (KafkaError, NewsiftError):
+        return {}
 
 
 def lapse_reason(event: EventState, rate: float | None) -> str:
@@ -170,7 +189,7 @@ def describe_missing(evidence: PromiseEvidence) -> str:
     if not evidence.matches:
         return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
-        return f"{evidence.missing} labels are missing, if none is wrong"
+        return f"labels missing, if none is wrong: {evidence.missing}"
     return (
         f"{evidence.out_of_reach}: these matches can show no more; wait for more, or let the "
         "profile learn"

@@ -116,6 +116,20 @@ def parse_seed(draft: SeedDraft, config: Config) -> Seed:
     return seed
 
 
+def require_room(state: ControlState, new: Iterable[SeedOrProfile], config: Config) -> None:
+    """Raises where workers would refuse these seeds, or others in their place, as too many."""
+    seeds = {seed.id: seed for seed in new if isinstance(seed, Seed)}
+    before = sum(not seed.paused for seed in state.seeds.values())
+    after = sum(not seed.paused for seed in {**state.seeds, **seeds}.values())
+    if after > max(before, config.limits.seeds):
+        raise InputError(too_many_seeds(config))
+
+
+def too_many_seeds(config: Config) -> str:
+    most = config.limits.seeds
+    return f"limits.seeds: {most:,} are allowed, and as many are there; remove some"
+
+
 def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
     """The seeds of files and folders, in order; raises if two have one id.
 
@@ -262,6 +276,7 @@ def change_seeds(
         draft = SeedDraft(name, record, f"seed {name!r}")
         contents.append(parse_draft(draft, key, config))
         values[key] = draft.value
+    require_room(state, contents, config)
     topic.publish(values, state)
     return contents
 

@@ -159,6 +159,17 @@ def test_bad_arguments_are_refused() -> None:
         e.similarity(["storm"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no embeddings"):
         Embeddings.concat([])
+    for index in (None, "a", [1.5], [3], [True]):
+        with pytest.raises(InputError, match="index: "):
+            e[index]  # type: ignore[index]
+    for k in (None, "1", 1.5, float("nan"), float("inf"), [1]):
+        with pytest.raises(InputError, match="is not a whole number"):
+            e.search(e, k)  # type: ignore[arg-type]
+    for parts in (None, 5, ["storm"], [e, None]):
+        with pytest.raises(InputError, match="embeddings"):
+            Embeddings.concat(parts)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="path: a NoneType"):
+        e.save(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5])
@@ -174,8 +185,14 @@ def test_a_threshold_is_the_score_that_the_rate_of_the_background_reaches(rate: 
     assert (cut > 0).all(), "a text without words scores 0 and must match nothing"
 
 
-@pytest.mark.parametrize("rate", [0, 1, -0.1, float("nan"), 1e-9])
-def test_a_rate_too_fine_for_the_background_is_refused(rate: float) -> None:
+@pytest.mark.parametrize("articles", [None, ["storm"], np.zeros((2, 8), np.float32)])
+def test_thresholds_are_those_of_embeddings(articles: Any) -> None:
+    with pytest.raises(InputError, match=r"articles: a \w+ was given for embeddings"):
+        thresholds(some(50), articles, 0.1)
+
+
+@pytest.mark.parametrize("rate", [0, 1, -0.1, float("nan"), 1e-9, None, "0.1", [0.1], 1j])
+def test_a_rate_too_fine_for_the_background_is_refused(rate: Any) -> None:
     with pytest.raises(InputError, match="rate"):
         thresholds(some(50), some(2), rate)
 

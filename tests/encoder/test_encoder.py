@@ -171,6 +171,9 @@ def test_texts_come_from_a_series(enc: encoder.Encoder) -> None:
 def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="nonesuch"):
         encoder.load("nonesuch")
+    for other in (None, 5, b"default"):
+        with pytest.raises(InputError, match="model: a "):
+            encoder.load(other)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="'tpu' is unknown"):
         encoder.load(folder, device="tpu")
     with pytest.raises(InputError, match="threads: 0"):
@@ -178,6 +181,15 @@ def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> 
     if not backends.cuda_present():
         with pytest.raises(DeviceError, match="no CUDA GPU"):
             encoder.load(folder, device="cuda")
+
+
+def test_what_an_explanation_is_of_is_checked(enc: encoder.Encoder) -> None:
+    articles = enc.articles(["storm"])
+    for k in (None, "0", 0.5, 1, -1):
+        with pytest.raises(InputError, match="k: "):
+            enc.explain("storm", articles, k)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="articles: a list was given"):
+        enc.explain("storm", ["storm"])  # type: ignore[arg-type]
 
 
 words = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)

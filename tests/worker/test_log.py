@@ -19,7 +19,7 @@ from worker.log import (
     OneLine,
     configure_logging,
 )
-from worker.text import escape_invisible, escape_json, one_line, printable
+from worker.text import escape_invisible, escape_json, one_line, plural, printable
 
 
 @pytest.fixture
@@ -132,3 +132,11 @@ def test_json_keeps_its_meaning_on_one_line(text: str) -> None:
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "M", "Zs"])))
 def test_visible_characters_stay(text: str) -> None:
     assert escape_invisible(text) == escape_json(text) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [(0, "post", "0 posts"), (1, "post", "1 post"), (1_200, "match", "1,200 matches")],
+)
+def test_a_count_has_its_noun(count: int, noun: str, text: str) -> None:
+    assert plural(count, noun) == text

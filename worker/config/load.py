@@ -142,6 +142,8 @@ def find_file(env: Mapping[str, str]) -> Path | None:
 def with_servers(env: Mapping[str, str], servers: str | None) -> dict[str, str]:
     """The environment with an address from the command line, which takes precedence."""
     environment = dict(env)
+    if servers == "":
+        raise ConfigError("--kafka: empty; give host:port, or leave it out")
     if servers is not None:
         environment.pop(variable_name(SERVERS_KEY), None)
         environment[SERVERS_VARIABLE] = servers

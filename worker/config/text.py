@@ -50,5 +50,6 @@ def _to_yaml(value: Any) -> str:
         return "null"
     if isinstance(value, str | Path):
         text = str(value)
-        return text if PLAIN_SCALAR.fullmatch(text) and text not in NULL_TEXTS else json.dumps(text)
+        is_plain = PLAIN_SCALAR.fullmatch(text) and text not in NULL_TEXTS
+        return text if is_plain else json.dumps(text, ensure_ascii=False)
     return json.dumps(value)

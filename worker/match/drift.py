@@ -83,6 +83,7 @@ class Drift:
         first = seeds.seeds[:MAX_WATCHED_SEEDS]
         events = sorted({seed.event for seed in first})
         of_event = dict.fromkeys(events, 0.0)
+        row_of = {event: row for row, event in enumerate(events)}  # numpy drops a final NUL
         for seed in seeds.seeds:
             if seed.event in of_event:
                 of_event[seed.event] += self._promised_rate(seed)
@@ -91,7 +92,7 @@ class Drift:
         vectors = seeds.vectors[: len(first)]
         self._ready = WatchedSeeds(
             *(seeds, vectors, self._calibrate(keys, vectors), tuple(events)),
-            np.searchsorted(events, [seed.event for seed in first]),
+            np.array([row_of[seed.event] for seed in first], np.int64),
             np.array(rates, np.float64),
             (*keys, *((event, str(of_event[event])) for event in events)),
         )

@@ -3,52 +3,19 @@
 import re
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from worker.config.limits import Limits
+from worker.json_outline import (
+    MAX_DEPTH,
+    Outline,
+    json_outline,
+    longest_list_length,
+    max_nesting,
+    may_be_deep,
+)
 from worker.posts.outcome import NO_POST, NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
 from worker.posts.times import utc
 
-Outline = NDArray[np.uint8]
-
-LIST_START, OBJECT_START, CLOSING, COMMA = 1, 2, 3, 4
-DEPTH_STEPS = np.array([0, 1, 1, -1, 0], np.int8)
-SIGN_OF_BYTE = np.zeros(256, np.uint8)
-SIGN_OF_BYTE[list(b"[{]},")] = LIST_START, OBJECT_START, CLOSING, CLOSING, COMMA
-QUOTE = ord('"')
-
-
-def json_outline(value: bytes) -> Outline:
-    """The brackets, braces and commas outside of strings, in order."""
-    content = value.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in value else value
-    letters = np.frombuffer(content, np.uint8)
-    signs = SIGN_OF_BYTE[letters]
-    in_string = np.bitwise_xor.accumulate(letters == QUOTE)
-    return signs[(signs > 0) & ~in_string]
-
-
-def nesting_levels(signs: Outline) -> NDArray[np.int32]:
-    """Open objects and lists after each sign."""
-    return np.cumsum(DEPTH_STEPS[signs], dtype=np.int32)
-
-
-def max_nesting(signs: Outline) -> int:
-    return int(nesting_levels(signs).max(initial=0))
-
-
-def longest_list_length(signs: Outline) -> int:
-    """The length of the longest list, for a nesting of at most 255."""
-    level = (nesting_levels(signs) + (signs == CLOSING)).clip(0, 255).astype(np.uint8)
-    # Level by level: what is between two opening brackets belongs to the first.
-    signs = signs[np.argsort(level, kind="stable")]
-    opens = np.flatnonzero((signs == LIST_START) | (signs == OBJECT_START))
-    commas = np.append(0, np.cumsum(signs == COMMA, dtype=np.int32))
-    lengths = np.diff(np.append(commas[opens], commas[-1]))
-    return int(lengths[signs[opens] == LIST_START].max(initial=-1)) + 1
-
-
-MAX_DEPTH = 200
 MAX_DETAIL_CHARS = 200
 LONE_SURROGATE_ESCAPE = re.compile(
     rb"""(?: [^\\]++
@@ -78,10 +45,10 @@ def refusal(value: bytes, limits: Limits) -> Rejected | None:
             value.decode()
         except UnicodeDecodeError as error:
             return rejection(Reason.INVALID_UTF8, f"value: is not UTF-8 at byte {error.start + 1}")
-    # The decoder's own limit moves with the stack it is called on; this one does not.
-    is_deep = len(value) > MAX_DEPTH and value.count(b"[") + value.count(b"{") > MAX_DEPTH
     long = len(value) > limits.list_items and value.count(b",") >= limits.list_items
-    return _shape_refusal(json_outline(value), limits.list_items) if is_deep or long else None
+    if not (long or may_be_deep(value)):
+        return None
+    return _shape_refusal(json_outline(value), limits.list_items)
 
 
 def _shape_refusal(signs: Outline, most: int) -> Rejected | None:

@@ -40,6 +40,7 @@ MAX_WORDS = 10_000  # A record with three earlier versions fits into article_byt
 MAX_AXES = 2**13
 MAX_VECTOR_CHARS = 2**18  # The largest vector takes less.
 VECTOR_TYPES = {"dense": np.float32, "slots": np.int32, "weights": np.float32}
+MAX_LENGTH_ERROR = UNIT_SLACK / 2  # Rounding must not make a row that cannot be compared.
 REMEDY = "learn the event again"
 
 
@@ -71,7 +72,7 @@ class EventVector:
                 f"vectors: a slot occurs twice, or is not from 0 to {SLOTS - 1}; {REMEDY}"
             )
         size = vector_length(self.dense, self.weights)
-        if not abs(size - 1) <= UNIT_SLACK:
+        if not abs(size - 1) <= MAX_LENGTH_ERROR:
             raise InputError(
                 f"vectors: {size:.4g} long; together they must have length 1; {REMEDY}"
             )

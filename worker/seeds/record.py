@@ -13,6 +13,7 @@ from encoder.errors import InputError
 from encoder.support.letters import marks_beyond
 from encoder.text.clean import ARTICLE_CHARS
 from worker.config.limits import DEFAULT_LIMITS, Limits
+from worker.json_outline import MAX_DEPTH, json_outline, max_nesting, may_be_deep
 
 MAX_KEY_BYTES = 256
 MAX_EVENT_BYTES = 240
@@ -36,14 +37,14 @@ def parse_id(key: bytes | None) -> str:
 def parse_object(value: bytes) -> dict[str, Any]:
     if not value:
         raise InputError("value: empty; a null value deletes a seed")
+    if may_be_deep(value) and max_nesting(json_outline(value)) > MAX_DEPTH:
+        raise InputError("value: bad JSON (nested too deep)")
     try:
         content = json.loads(value.decode(), object_pairs_hook=_refuse_repeated_keys)
     except UnicodeDecodeError as error:
         raise InputError(f"value: is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
         raise InputError(f"value: bad JSON ({error.msg} at character {error.pos})") from None
-    except RecursionError:
-        raise InputError("value: bad JSON (nested too deep)") from None
     except ValueError as error:
         raise InputError(f"value: bad JSON ({error})") from None
     if not isinstance(content, dict):

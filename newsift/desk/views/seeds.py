@@ -341,7 +341,7 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         draft.key: draft_request.etag
         for draft, draft_request in zip(drafts, request.drafts, strict=True)
     }
-    before = desk.editor.publish({draft.key: draft.value for draft in drafts}, etags)
+    before = desk.editor.publish({draft.key: draft.value for draft in drafts}, etags, seeds)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)

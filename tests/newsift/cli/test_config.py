@@ -20,11 +20,13 @@ def test_check_names_changed_keys(newsift: Command, monkeypatch: pytest.MonkeyPa
 
 def test_show_can_be_read_again(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_MODEL__THREADS", "2")
+    monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND", "/data/🔥 é.safetensors")
     done = newsift("config", "show", "--kafka", "b:1")
     assert "  threads: 2  # from NEWSIFT_MODEL__THREADS\n" in done.out
     Path("again.yaml").write_text(done.out)
     again = load_config(Path("again.yaml"), {})
     assert (again.model.threads, again.kafka.bootstrap_servers) == (2, "b:1")
+    assert again.matching.background == Path("/data/🔥 é.safetensors")
 
 
 def test_the_template_is_the_file_that_ships(newsift: Command) -> None:

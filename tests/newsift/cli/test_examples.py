@@ -38,6 +38,16 @@ def commands() -> Iterator[tuple[str, click.Command]]:
     return walk(cli, click.Context(cli, info_name="newsift"))
 
 
+def test_a_group_has_examples_of_its_commands() -> None:
+    context = click.Context(cli, info_name="newsift")
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            lines = (command.epilog or "").splitlines()[2:]
+            assert len(lines) == min(2, len(command.commands))
+            assert all(line.startswith(f"  $ newsift {name} ") for line in lines)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the examples name."""

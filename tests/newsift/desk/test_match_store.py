@@ -123,6 +123,9 @@ def test_a_post_that_matches_again_counts_once_with_its_latest_score() -> None:
 
 
 class Long:
+    def beginnings(self, _topic: str) -> Offsets:
+        return {0: 0}
+
     def offsets_at(self, _topic: str, _since: int) -> Offsets:
         return {0: 0}
 
@@ -154,6 +157,26 @@ def test_an_hour_that_is_not_read_whole_has_no_count() -> None:
     store.begin(cast(TopicReader, Long()))
     store.take(mail([record("1", 0.5, NOW - HOUR)]))
     assert store.pass_count("ferry", "a") == 0
+
+
+class Short:
+    """A topic of which retention has deleted all but two records of the day."""
+
+    def beginnings(self, _topic: str) -> Offsets:
+        return {0: 7}
+
+    def offsets_at(self, _topic: str, _since: int) -> Offsets:
+        return {0: 7}
+
+    def ends(self, _topic: str) -> Offsets:
+        return {0: 9}
+
+
+def test_a_day_of_which_records_were_deleted_begins_at_the_first_that_is_there() -> None:
+    store = MatchStore(Config(), now=lambda: NOW)
+    assert store.begin(cast(TopicReader, Short())) == {0: 7}
+    store.take(mail([record(name, 0.5, NOW - at) for name, at in (("1", 5 * HOUR), ("2", HOUR))]))
+    assert store.since == NOW - 5 * HOUR
 
 
 def test_the_store_answers_while_the_broker_does_not() -> None:

@@ -106,6 +106,17 @@ def test_a_batch_of_a_former_seed_set_is_not_counted() -> None:
     assert {row.passes for row in drift.measures() if row.seed} == {1.5}
 
 
+def test_events_that_differ_only_in_a_final_nul_are_two() -> None:
+    events = {"flood": "water", "game": "water\0", "pets": "\0"}
+    records = {name: {"text": ARTICLES[name], "event": event} for name, event in events.items()}
+    seeds = SeedEmbedder(small_encoder(), RATE, None).make(book_of(**records).snapshot())
+    drift = drift_of(seeds)
+    sample = small_encoder().posts([ARTICLES["game"]] * MIN_SAMPLED_POSTS)
+    drift.add(seeds, 1000, np.zeros(3, np.int64), {}, sample)
+    high = {m.event: m.high for m in drift.measures() if not m.seed}
+    assert (high["water\0"], high["water"]) == (1, 0)
+
+
 def test_old_posts_lose_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.match.drift, "POSTS_HALF_LIFE", 10_000)
     seeds, none = seed_set(), np.zeros(4, np.int64)

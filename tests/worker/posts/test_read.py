@@ -14,7 +14,7 @@ from tests.worker.messages import EXAMPLES, Example
 from tests.worker.posts.test_fuzz import visible
 from worker.config import FORMATS
 from worker.config.limits import DEFAULT_LIMITS, Limits
-from worker.posts.checks import MAX_DEPTH, json_outline, longest_list_length, max_nesting
+from worker.json_outline import MAX_DEPTH, json_outline, longest_list_length, max_nesting
 from worker.posts.languages import Languages
 from worker.posts.mastodon import MAX_HTML_CHARS, html_text
 from worker.posts.read import PassedOver, Post, Reason, Rejected, read_post

@@ -17,6 +17,7 @@ from tests.encoder.small import same_rows
 from tests.worker.learned import MADE, profile, profile_value, vector_of
 from tests.worker.small import ARTICLES, ControlTopic, seed_set, small_encoder, value
 from worker.config.limits import Limits
+from worker.json_outline import MAX_DEPTH
 from worker.posts.times import FIRST_MS, LAST_MS
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import (
@@ -54,6 +55,22 @@ def test_optional_keys_may_be_absent_or_null() -> None:
     assert parse_seed_record(b"s1", value(text="Überflutung", **nulls)) == bare
     assert parse_seed_record(b"s1", None) is None
     assert parse_seed_record(None, None) is None
+
+
+def test_how_deep_a_record_may_nest_does_not_depend_on_the_stack() -> None:
+    def parse(levels: int, frames: int) -> Seed | RefusedSeed | None:
+        if frames:
+            return parse(levels, frames - 1)
+        deep = b"[" * (levels - 1) + b"]" * (levels - 1)
+        return parse_seed_record(b"s1", b'{"text": "a", "more": %b}' % deep)
+
+    assert isinstance(parse(MAX_DEPTH, 0), Seed)
+    for frames in (0, 300):
+        refusal = parse(MAX_DEPTH + 1, frames)
+        assert isinstance(refusal, RefusedSeed)
+        assert refusal.reason == "value: bad JSON (nested too deep)"
+    in_text = parse_seed_record(b"s1", value(text="[{" * MAX_DEPTH))
+    assert isinstance(in_text, Seed)
 
 
 @pytest.mark.parametrize(
@@ -321,6 +338,19 @@ def parts(vector: EventVector) -> dict[str, NDArray[np.generic]]:
 
 def encoded(**changed: NDArray[np.generic]) -> str:
     return base64.b64encode(save(parts(event()) | changed)).decode()
+
+
+def test_a_vector_that_is_accepted_is_a_row_that_can_be_compared() -> None:
+    """At the edge of what embeddings may be, rounding decides: a seed set could not be made."""
+    vector, accepted = vector_of([ARTICLES["flood"]]), 0
+    for size in (0.9989, 0.9991, 0.9997, 1.0003, 1.0009, 1.0011):
+        dense, weights = (np.float32(size) * part for part in (vector.dense, vector.weights))
+        if abs(size - 1) > 0.0005:
+            with pytest.raises(InputError, match="together they must have length 1"):
+                EventVector(dense, vector.slots, weights)
+            continue
+        accepted += EventVector(dense, vector.slots, weights).as_row(0.6, "").is_unit()
+    assert accepted == 2
 
 
 @pytest.mark.parametrize("mix", [0.0, 0.6])

@@ -218,6 +218,8 @@ def test_a_promise_lapses_when_few_posts_pass(newsift: Command, kafka: Kafka) ->
     (row,) = rows(newsift("events", "list", "--json").out)
     assert "of 1,000 posts passed in the last hour" in row["lapsed"]
     assert "lapsed" in newsift("events", "list").out
+    kafka.commit("newsift-ingest", POSTS, {0: 400})  # the worker catches up
+    assert rows(newsift("events", "list", "--json").out)[0]["lapsed"] is None
     kafka.send(SEEDS, None, b"fire")
     (row,) = rows(newsift("events", "list", "--json").out)
     assert row["lapsed"] == "its profile is stale"

@@ -116,6 +116,35 @@ def test_remove_takes_all_or_none(newsift: Command, kafka: Kafka) -> None:
     assert newsift("seeds", "remove", "a").code == 2
 
 
+def test_an_id_counts_more_than_a_key_that_is_shown_like_it(newsift: Command, kafka: Kafka) -> None:
+    for key in (b"\xff", b"\\xff"):
+        kafka.send(SEEDS, FERRY, key)
+    assert newsift("seeds", "remove", "\\xff").code == 0
+    assert kafka.records(SEEDS)[-1].key == b"\\xff"
+
+
+def test_no_seed_displaces_another_at_the_limit(
+    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_LIMITS__SEEDS", "1")
+    kafka.send(SEEDS, FERRY, b"ferry")
+    kafka.send(SEEDS, b'{"text": "A cat show.", "paused": true}', b"cats")
+    file = article(tmp_path, "a.txt", "One more.")
+    for command in (["add", "--force", file], ["set", "cats", "--resumed"]):
+        done = newsift("seeds", *command)
+        assert (done.code, "limits.seeds: 1 are allowed" in done.err) == (2, True)
+    assert len(kafka.records(SEEDS)) == 2
+    assert newsift("seeds", "add", "--force", file, "--id", "ferry").code == 0
+    assert newsift("seeds", "set", "ferry", "--paused").code == 0
+    assert newsift("seeds", "set", "cats", "--resumed").code == 0
+
+
+def test_an_empty_id_is_refused(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
+    file = article(tmp_path, "a.txt", "A text.")
+    assert newsift("seeds", "add", "--force", file, "--id", "").code == 2
+    assert not kafka.records(SEEDS)
+
+
 def test_set_changes_only_the_named_fields(newsift: Command, kafka: Kafka) -> None:
     kafka.send(SEEDS, b'{"text": "Old."}', b"a")
     kafka.send(SEEDS, b'{"text": "New.", "threshold": 3, "note": [1], "event": "e"}', b"a")

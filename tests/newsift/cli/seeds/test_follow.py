@@ -195,6 +195,19 @@ def test_adds_no_seed_beyond_the_limit(
     assert seeds_of(kafka).keys() == {"mine"}
 
 
+def test_a_round_ends_at_the_limit(
+    once: Any, site: Site, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_LIMITS__SEEDS", "2")
+    kafka.send(SEEDS, b'{"text": "mine"}', b"mine")
+    site.replies |= {"/a": page("Astrid"), "/b": page("Berta")}
+    site.replies["/feed"] = feed(item("/a"), item("/b"))
+    done = once()
+    assert (done.code, "limits.seeds: 2 are allowed" in done.err) == (0, True)
+    assert len(seeds_of(kafka)) == 2
+    assert once().code == 1
+
+
 def test_follows_a_feed_that_has_moved_for_good(once: Any, site: Site) -> None:
     site.replies |= {
         "/feed": Reply(status=301, headers={"Location": "/new"}),
