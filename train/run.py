@@ -50,7 +50,7 @@ def train_model(order: TrainingOptions, log: ProgressLog) -> str:
     recipe, skips = order.recipe, SkippedRows()
     validate_options(order)
     log.progress("reading")
-    background = read_background_posts(order.data, skips)
+    background = read_background_posts(order.data, SkippedRows())  # read_corpus counts its rows
     texts = read_corpus(order.data, skips)
     if skips.count:
         log.line(str(skips))
