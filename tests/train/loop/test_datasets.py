@@ -148,6 +148,16 @@ def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
     assert train == set(filter(is_training, every))
 
 
+def test_more_posts_are_no_copies_of_everyday_posts_that_evaluate(tmp_path: Path) -> None:
+    everyday = [{"text": f"an everyday post, number {i}"} for i in range(40)]
+    write(tmp_path / "tweets" / "a.jsonl", everyday)
+    before = read_corpus(tmp_path, SkippedRows()).posts
+    more = [{"text": f"RT @x: {row['text']}!"} for row in everyday if not is_training(row["text"])]
+    assert more
+    write(tmp_path / "posts" / "b.jsonl", [*everyday, *more, {"text": "another post"}])
+    assert read_corpus(tmp_path, SkippedRows()).posts == [*before, "another post"]
+
+
 def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
     posts = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
     write(tmp_path / "tweets/a.jsonl", posts)
