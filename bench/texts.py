@@ -46,7 +46,9 @@ def _rows(source: Path) -> Iterator[Row]:
     files = [source] if source.is_file() else sorted(source.glob("*"))
     files = [file for file in files if file.name.endswith((*KINDS, ".md"))]
     if not files:
-        raise InputError(f"--data: {source} holds no .jsonl, .jsonl.gz, .csv, .tsv or .md file")
+        raise InputError(
+            f"--data: {source} holds no .jsonl, .csv, .tsv (or .gz of these) or .md file"
+        )
     skips = SkippedRows()
     for file in files:
         if file.suffix == ".md":

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,12 +26,14 @@ from encoder.support.files import read_regular
 from encoder.support.readonly import frozen
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary
 
-FORMAT = "newsift.model/2"
+KIND = "newsift.model/"
+FORMAT = f"{KIND}2"
 MANIFEST = "manifest.json"
 WEIGHTS, VOCABULARY, IDF = "model.safetensors", "vocabulary.txt", "idf.safetensors"
 BACKGROUND, CHECK = "background.safetensors", "check.safetensors"
 ARTICLE_CHECK = "check-articles.safetensors"
 REQUIRED_FILES = {WEIGHTS, VOCABULARY, BACKGROUND, CHECK}
+ALL_FILES = {MANIFEST, *REQUIRED_FILES, IDF, ARTICLE_CHECK}
 PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
 MANIFEST_BYTES = 2**20
 FILE_BYTES = 2**31
@@ -186,15 +190,19 @@ def write_model(path: str | Path, model: Model) -> str:
 
 
 def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> None:
-    """Write files and a manifest; an older model directory is replaced atomically."""
-    if path.exists() and not (path / MANIFEST).exists():
-        raise ModelError(f"{path}: exists and is not a model directory; name another place")
+    """Write files and a manifest; an older model directory is replaced atomically.
+
+    What else lies in it, such as a card, stays.
+    """
+    refuse_other_folder(path)
     manifest_bytes = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as staging:
             new = Path(staging) / "new"
             new.mkdir()
+            if path.exists():
+                shutil.copytree(path, new, True, partial(_names_of_model, path), dirs_exist_ok=True)
             for name, content in {**files, MANIFEST: manifest_bytes}.items():
                 with (new / name).open("xb") as file:
                     file.write(content)
@@ -203,6 +211,22 @@ def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[st
             _swap(new, path, Path(staging) / "old")
     except OSError as error:
         raise ModelError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def refuse_other_folder(path: Path) -> None:
+    """Raise ModelError if the path exists and is not a model directory, of whatever version."""
+    if not path.exists():
+        return
+    try:
+        content = msgspec.json.decode(read_regular(path / MANIFEST, MANIFEST_BYTES))
+    except (OSError, RecursionError, msgspec.MsgspecError):
+        content = None
+    if not isinstance(content, dict) or not str(content.get("format")).startswith(KIND):
+        raise ModelError(f"{path}: exists and is not a model directory; name another place")
+
+
+def _names_of_model(path: Path, folder: str, _names: list[str]) -> set[str]:
+    return ALL_FILES if Path(folder) == path else set()
 
 
 def _swap(new: Path, path: Path, aside: Path) -> None:

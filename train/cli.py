@@ -26,7 +26,7 @@ from train.data.readers import Split
     "--vectors", type=click.Path(path_type=Path),
     help="Word vectors in the format of GloVe, for a recipe that starts with some.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), help="Another seed than the recipe's.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another seed than the recipe's.")
 @click.option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="CPU threads; all cores if not given.")
 def train(
@@ -51,7 +51,7 @@ def train(
 
     if threads:
         torch.set_num_threads(threads)
-    run_folder = work or out.with_name(f"{out.name}.run")
+    run_folder = work or Path(f"{out}.run")
     order = TrainingOptions(read, recipe, data, out, run_folder, device, cache, vectors)
     digest = train_model(order, ProgressLog())
     click.echo(f"{out}: digest {digest}")

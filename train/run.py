@@ -3,6 +3,7 @@
 import hashlib
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from torch import nn
 
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.siamese import Siamese
-from encoder.model_directory import MANIFEST, write_model
+from encoder.model_directory import refuse_other_folder, write_model
+from encoder.support.files import exclusive
 from encoder.text.tokenizer import Tokenizer
 from train.data.corpus import Corpus, read_corpus, read_everyday
 from train.data.readers import SkippedRows, share
@@ -20,8 +22,8 @@ from train.loop.datasets import make_datasets, start_in_context
 from train.loop.dev import Dev
 from train.loop.progress import ProgressLog
 from train.loop.steps import BatchSampler
-from train.loop.trainer import Trainer
-from train.model.encoders import BASELINE, BASELINE_KINDS, Baseline, make_encoder, write_baseline
+from train.loop.trainer import BEST, LAST, LOG, Trainer
+from train.model.encoders import BASELINE_KINDS, Baseline, is_baseline, make_encoder, write_baseline
 from train.model.export import CHECKED_TEXTS, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
@@ -47,10 +49,34 @@ class TrainingOptions:
 
 def train_model(order: TrainingOptions, log: ProgressLog) -> str:
     """Train, select λ on dev, write the model and return its digest."""
-    recipe, skips = order.recipe, SkippedRows()
     validate_options(order)
+    with ExitStack() as stack:
+        _lock(order.work, stack)
+        return _train_model(order, log)
+
+
+def _lock(work: Path, stack: ExitStack) -> None:
+    """Create the run's folder and lock it: the states of two runs would mix."""
+    lock = work / ".lock"
+    foreign = next((work / name for name in (BEST, LOG) if (work / name).exists()), None)
+    if foreign and not lock.exists() and not (work / LAST).exists():
+        raise InputError(f"{foreign}: is of no run; name another folder with --work")
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(exclusive(lock))
+    except BlockingIOError as error:
+        raise InputError(
+            f"{work}: another run is under way in it; wait for it, or name another folder "
+            "with --work"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{work}: cannot be made ({error.strerror})") from error
+
+
+def _train_model(order: TrainingOptions, log: ProgressLog) -> str:
+    recipe, skips = order.recipe, SkippedRows()
     log.progress("reading")
-    background = read_background_posts(order.data, skips)
+    background = read_background_posts(order.data, SkippedRows())  # read_corpus counts its rows
     texts = read_corpus(order.data, skips)
     if skips.count:
         log.line(str(skips))
@@ -80,9 +106,13 @@ def validate_options(order: TrainingOptions) -> None:
     """Check early what would fail after training: the output folder and the device."""
     if order.device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use --device cpu")
-    sign = BASELINE if order.recipe.encoder in BASELINE_KINDS else MANIFEST
-    if order.out.exists() and not (order.out / sign).exists():
+    if order.recipe.encoder not in BASELINE_KINDS:
+        refuse_other_folder(order.out)
+    elif order.out.exists() and not is_baseline(order.out):
         raise ModelError(f"{order.out}: exists and is not a model directory; name another place")
+    work, out = order.work.resolve(), order.out.resolve()
+    if out in (work, *work.parents):
+        raise InputError(f"--work: {order.work} lies in the model {order.out}; name one outside it")
     try:
         order.out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=order.out.parent):

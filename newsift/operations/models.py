@@ -17,12 +17,10 @@ from urllib.parse import unquote, urlsplit
 
 from encoder.errors import InputError, ModelError, one_line
 from encoder.model_directory import (
-    ARTICLE_CHECK,
+    ALL_FILES,
     FILE_BYTES,
-    IDF,
     MANIFEST,
     MANIFEST_BYTES,
-    REQUIRED_FILES,
     read_directory,
     read_manifest,
     read_model,
@@ -33,7 +31,7 @@ from newsift.operations.messages import ProgressLine
 from newsift.web.addresses import literal_address
 from newsift.web.client import MAX_REDIRECTS, RequestLimits, parse_web_address, send
 
-MODEL_FILES = {MANIFEST, *REQUIRED_FILES, IDF, ARTICLE_CHECK, CARD}
+MODEL_FILES = {*ALL_FILES, CARD}
 TAR_BLOCK_BYTES, EMPTY_TAR_BLOCK = 512, bytes(512)
 COPY_STEP_BYTES = 2**20
 MAX_MODEL_BYTES = 2**30

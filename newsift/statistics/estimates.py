@@ -43,8 +43,9 @@ def recall_interval(
     values, is_right = check_labels(scores, labels)
     check_shares(0.5, confidence)
     weight = _check_weights(weights, len(values))
-    for name, value in (("floor", floor), ("threshold", threshold)):
-        if not math.isfinite(value):
+    numbers: dict[str, object] = {"floor": floor, "threshold": threshold}
+    for name, value in numbers.items():
+        if not isinstance(value, int | float | np.number) or not math.isfinite(value):
             raise InputError(f"{name}: {value!r}; give a finite number")
     if floor > threshold:
         raise InputError(f"floor: {floor:g} is above the threshold {threshold:g}; lower it")

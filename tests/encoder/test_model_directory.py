@@ -228,6 +228,16 @@ def test_writing_replaces_a_model_whole(model: Model, folder: Path) -> None:
     assert [p.name for p in folder.parent.iterdir()] == [folder.name]
 
 
+def test_files_beside_those_of_a_model_stay(model: Model, folder: Path) -> None:
+    (folder / "card.md").write_text("Trained on our own posts.")
+    (folder / "figures").mkdir()
+    (folder / "figures" / "vocabulary.txt").write_text("not the model's")
+    write_model(folder, replace(model, mix=0.2))
+    assert read_model(folder).mix == 0.2
+    assert (folder / "card.md").read_text() == "Trained on our own posts."
+    assert (folder / "figures" / "vocabulary.txt").read_text() == "not the model's"
+
+
 def test_a_failed_write_keeps_the_old_model(
     model: Model, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,8 +293,11 @@ def test_an_interrupt_after_the_renames_is_raised_as_such(
 def test_a_folder_that_is_no_model_is_not_overwritten(model: Model, tmp_path: Path) -> None:
     (tmp_path / "theses").mkdir()
     (tmp_path / "theses" / "chapter.txt").write_text("years of work")
-    with pytest.raises(ModelError, match="is not a model directory"):
-        write_model(tmp_path / "theses", model)
+    for manifest in (None, '{"name": "of a web page"}', "[]", "{"):
+        if manifest is not None:
+            (tmp_path / "theses" / "manifest.json").write_text(manifest)
+        with pytest.raises(ModelError, match="is not a model directory"):
+            write_model(tmp_path / "theses", model)
     assert (tmp_path / "theses" / "chapter.txt").read_text() == "years of work"
     shutil.rmtree(tmp_path / "theses")
 

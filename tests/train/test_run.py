@@ -11,6 +11,7 @@ import torch
 
 import encoder
 from encoder.errors import InputError
+from encoder.support.files import exclusive
 from tests.train import tiny
 from tests.train.folders import training_folder, write
 from tests.worker.fake import Command, Outcome
@@ -195,6 +196,28 @@ def test_an_unusable_output_is_refused_before_the_first_step(
     refused(train(out="file/model"), "cannot be written")
     refused(train("--work", tmp_path / "file" / "run"), "cannot be made")
     assert not (tmp_path / "taken.run").exists()
+    for out in ("/", "."):
+        refused(train("--out", out), "exists and is not a model directory")
+    for work in ("model", "model/run"):
+        refused(train("--work", tmp_path / work), "--work", "outside")
+    assert not (tmp_path / "model").exists()
+
+
+def test_two_runs_do_not_share_a_folder(train: Trainings, tmp_path: Path) -> None:
+    (tmp_path / "model.run").mkdir()
+    with exclusive(tmp_path / "model.run" / ".lock"):
+        refused(train(), "model.run", "another run", "--work")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "log.jsonl").write_text("mine")
+    refused(train("--work", tmp_path / "notes"), "log.jsonl: is of no run", "--work")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**70])
+def test_a_seed_that_cannot_be_used_is_refused(train: Trainings, seed: int) -> None:
+    with pytest.raises(InputError, match="seed"):
+        parse({"seed": seed}, "my.yaml")
+    assert train("--seed", seed).code == 2
 
 
 SHIPPED = sorted(file.stem for file in RECIPES.glob("*.yaml"))

@@ -68,10 +68,9 @@ def read_corpus(data: Path, skips: SkippedRows) -> Corpus:
         kind.append(pair.story for pair in own)
     articles = held_out.filter_stories(chain(*stories))
     streams = read_streams(data, skips)
-    more = files(data, "posts").values()
     posts = chain(
         *streams.values(),
-        *(read_posts(file, skips) for file in more),
+        read_more_posts(data, skips),
         (post.text for post in crisis_posts(data, skips) if split_of_event(post.event) == "train"),
         (title for title, _ in articles if len(title.split()) > SHORT_TITLE),
     )
@@ -142,6 +141,16 @@ def read_streams(data: Path, skips: SkippedRows) -> dict[str, list[str]]:
         if is_training(text):
             streams.setdefault(language, []).append(text)
     return streams
+
+
+def read_more_posts(data: Path, skips: SkippedRows) -> Iterator[str]:
+    """Read `posts/`, without near-copies of the everyday posts for evaluation."""
+    if paths := files(data, "posts").values():
+        everyday = chain.from_iterable(read_everyday(data, SkippedRows()).values())
+        held_out = HeldOutKeys([], everyday, [])
+        yield from filter(
+            held_out.allows_post, chain.from_iterable(read_posts(file, skips) for file in paths)
+        )
 
 
 def read_everyday(data: Path, skips: SkippedRows) -> dict[str, set[str]]:

@@ -5,7 +5,9 @@ import gzip
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import unescape
@@ -16,6 +18,7 @@ from encoder.errors import InputError
 
 TABLES = {".csv": ",", ".tsv": "\t"}
 EXAMPLES = 5
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # json joins the two of a pair
 SNOWFLAKE = re.compile(r"[0-9]{17,19}")  # shorter ids contain no time
 X_EPOCH = 1_288_834_974_657  # milliseconds
 csv.field_size_limit(2**26)
@@ -87,16 +90,13 @@ def read_crisis_posts(file: Path, skips: SkippedRows) -> Iterator[CrisisPost]:
 
 
 def read_posts(file: Path, skips: SkippedRows) -> Iterator[str]:
-    """Read everyday posts with the key `text`; rows without one are ignored."""
+    """Read everyday posts with the key `text`."""
     return (text for text, _ in read_by_language(file, skips))
 
 
 def read_by_language(file: Path, skips: SkippedRows) -> Iterator[tuple[str, str]]:
     """Read everyday posts with their `lang`, or ""."""
-    for _, row in rows(file, skips):
-        text = row.get("text")
-        if isinstance(text, str) and text.strip():
-            yield text, str(row.get("lang") or "")
+    return read_rows(file, skips, lambda r: (text_under(r, "text"), str(r.get("lang") or "")))
 
 
 def read_markdown(file: Path) -> TrainingArticle:
@@ -127,9 +127,17 @@ def rows(file: Path, skips: SkippedRows) -> Iterator[tuple[int, Row]]:
             except (ValueError, RecursionError):
                 row = None
             if isinstance(row, dict):
-                yield number, row
+                yield number, without_lone_surrogates(row) if "\\u" in line else row
             else:
                 skips.add(file, number, "is not a JSON object")
+
+
+def without_lone_surrogates(row: Row) -> Row:
+    """Replace halves of surrogate pairs, which cannot be encoded: texts may be cut within one."""
+    return {
+        key: LONE_SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
+        for key, value in row.items()
+    }
 
 
 def read_rows(file: Path, skips: SkippedRows, make: Callable[[Row], T]) -> Iterator[T]:
@@ -143,12 +151,18 @@ def read_rows(file: Path, skips: SkippedRows, make: Callable[[Row], T]) -> Itera
             yield value
 
 
-def _open_text(file: Path) -> TextIO:
+@contextmanager
+def _open_text(file: Path) -> Iterator[TextIO]:
+    """Open a file; an error while it is read names the file, too."""
     unpack = gzip.open if file.suffix == ".gz" else open
     try:
-        return cast(TextIO, unpack(file, "rt", encoding="utf-8-sig", errors="replace", newline=""))
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+        with unpack(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
+            yield cast(TextIO, lines)
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"{file}: cannot be read to its end ({reason}); restore the file"
+        ) from error
 
 
 def _story(row: Row) -> TrainingArticle:
@@ -183,15 +197,23 @@ def text_under(row: Row, key: str) -> str:
     return value
 
 
-KINDS = (".jsonl", ".jsonl.gz", ".csv", ".tsv")
+KINDS = (".jsonl", ".csv", ".tsv", ".jsonl.gz", ".csv.gz", ".tsv.gz")
 CLAIMS, POOL, REPORTS = "_claims", "_pool", "seed_articles"
 
 
 def files(data: Path, part: str) -> dict[str, Path]:
     """List the data files in one part of a folder by their names without extension."""
     folder = data / part
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    return {file.name.partition(".")[0]: file for file in paths if file.name.endswith(KINDS)}
+    by_name: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if file.name.startswith(".") or not file.name.endswith(KINDS):
+            continue
+        name = Path(file.name.removesuffix(".gz")).stem
+        if name in by_name:
+            other = by_name[name].name
+            raise InputError(f"{file}: {other} beside it has the same name; rename or remove one")
+        by_name[name] = file
+    return by_name
 
 
 def pair_sets(data: Path, skips: SkippedRows) -> Iterator[tuple[str, list[Pair]]]:

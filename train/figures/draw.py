@@ -213,6 +213,12 @@ def draw_reliability(subject: Subject) -> list[Sheet]:
 def panels_of(subject: Subject) -> list[Panel]:
     """Every set of the split, scored."""
     enc = subject.encoder
+    try:
+        pair_sets = subject.pair_sets
+    except MissingDataError:
+        if not subject.crises:
+            raise
+        pair_sets = []
 
     def thresholds(stories: Sequence[TrainingArticle]) -> F32:
         return enc.thresholds(enc.articles(stories), subject.rate)
@@ -233,7 +239,7 @@ def panels_of(subject: Subject) -> list[Panel]:
             by_pairs(score(pairs.posts, pairs.stories), pairs),
             thresholds(pairs.stories),
         )
-        for pairs in subject.pair_sets
+        for pairs in pair_sets
     ]
 
 

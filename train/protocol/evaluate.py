@@ -70,8 +70,8 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
     crises = [crisis for crisis in crises if split in (None, split_of_event(crisis.name))]
     if not sets and not crises:
         raise InputError(
-            f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split; docs/training.md "
-            "says how it is laid out"
+            f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split (an event needs an "
+            "article, and posts on topic); docs/training.md says how it is laid out"
         )
     encoders: dict[str, Encoder] = {}
     scorers: dict[str, Scorer] = {}

@@ -116,13 +116,17 @@ def compare_scorers(
 
 
 def interval(draws: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Interval:
-    """Return draws[0] with the middle 95 % of the other draws."""
-    low, high = np.percentile(draws[1:], INTERVAL)
+    """Return draws[0] with the middle 95 % of the other draws, without those that are nan."""
+    others = draws[1:][~np.isnan(draws[1:])]
+    low, high = np.percentile(others, INTERVAL) if others.size else (np.nan, np.nan)
     return Interval(float(draws[0]), float(low), float(high))
 
 
 def ap_figure(score: F32, label: Bool) -> Figure:
-    """Average precision of all pairs [posts, articles]; sorts once for all draws."""
+    """Average precision of all pairs [posts, articles]; sorts once for all draws.
+
+    nan for a draw without a pair that belongs together.
+    """
     order = np.argsort(-score.ravel(), kind="stable")
     own = label.ravel()[order]
     last = np.append(np.diff(score.ravel()[order]) != 0, True)  # the last of equal scores
@@ -131,7 +135,8 @@ def ap_figure(score: F32, label: Bool) -> Figure:
         weights = np.outer(posts, articles).ravel()[order]
         hits, ranks = np.cumsum(own * weights)[last], np.cumsum(weights)[last]
         gains = np.diff(hits, prepend=0)
-        return float((gains * hits / np.maximum(ranks, 1)).sum() / max(hits[-1], 1))
+        total = (gains * hits / np.maximum(ranks, 1)).sum()
+        return float(total / hits[-1]) if hits[-1] else float("nan")
 
     return ap
 

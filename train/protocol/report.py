@@ -1,5 +1,7 @@
 """Reports of an evaluation: tables, and the model card."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from math import isnan
 
@@ -18,6 +20,11 @@ PER_MILLE = "passed in 1,000, a seed"
 def percent(value: float | None) -> str:
     """Format a share in percent; a dash for nan."""
     return "–" if value is None or isnan(value) else f"{100 * value:.2f}"
+
+
+def per_mille(value: float | None) -> str:
+    """Format a rate in 1,000; a dash for nan."""
+    return "–" if value is None or isnan(value) else f"{value:.2f}"
 
 
 def tables(results: Sequence[SetResult]) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -52,12 +59,12 @@ def _crisis(result: SetResult) -> list[tuple[str, list[str], list[list[str]]]]:
     for name, figures in result.figures.items():
         pass_rate = figures.get(PER_MILLE)
         cells = [percent(figures.get(key)) for key in EVENT_METRICS]
-        rows.append([name, *cells, "–" if pass_rate is None else f"{pass_rate:.2f}"])
+        rows.append([name, *cells, per_mille(pass_rate)])
     return [(f"{result.name}: {result.size}", ["", *EVENT_METRICS, PER_MILLE], rows)]
 
 
 def between(value: Interval) -> str:
-    return f"{100 * value.value:.2f} ({100 * value.low:.2f} … {100 * value.high:.2f})"
+    return f"{percent(value.value)} ({percent(value.low)} … {percent(value.high)})"
 
 
 def as_text(results: Sequence[SetResult]) -> str:
@@ -119,11 +126,15 @@ def as_markdown(results: Sequence[SetResult]) -> str:
     return "\n\n".join(parts)
 
 
-def grid(columns: Columns, corner: str = "") -> list[str]:
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+def grid(columns: Columns) -> list[str]:
     """Format columns as a table; a dash for a missing cell."""
     row_names = dict.fromkeys(row for cells in columns.values() for row in cells)
-    rows = sorted(row_names, key=lambda row: row if row.isdigit() else "")  # years last, in order
-    lines = [f"| {' | '.join([corner, *columns])} |", "|---" * (len(columns) + 1) + "|"]
+    # numbers, which are years or scores, last and in order
+    rows = sorted(row_names, key=lambda row: float(row) if NUMBER.fullmatch(row) else -math.inf)
+    lines = [f"| {' | '.join(['', *columns])} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         cells = [cells_by_row.get(row, "–") for cells_by_row in columns.values()]
         lines.append(f"| {' | '.join([row, *cells])} |")
@@ -146,7 +157,7 @@ def figures(results: Sequence[SetResult]) -> list[str]:
             columns |= {f"{result.name} {key}": plain(result, key) for key in PLAIN}
             pass_rate = result.figures[first].get(PER_MILLE)
             if pass_rate is not None:
-                columns[f"{result.name} {PER_MILLE}"] = {first: f"{pass_rate:.2f}"}
+                columns[f"{result.name} {PER_MILLE}"] = {first: per_mille(pass_rate)}
     return grid(columns) if columns else []
 
 

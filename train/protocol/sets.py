@@ -91,7 +91,7 @@ def read_pair_sets(data: Path, split: Split | None, skips: SkippedRows) -> list[
 
 
 def read_crises(data: Path, skips: SkippedRows) -> list[CrisisSet]:
-    """Read the events of `crisis/` that have a report and posts of both kinds."""
+    """Read the events of `crisis/` that have a report, posts on topic, and others."""
     seeds = reports(data, skips)
     posts = without_copies(crisis_posts(data, skips)) if seeds else []
     background = tuple(read_background(data, skips)) if posts else ()
@@ -101,7 +101,7 @@ def read_crises(data: Path, skips: SkippedRows) -> list[CrisisSet]:
             tuple(post.text for post in posts if post.event == event and post.on_topic is kind)
             for kind in (True, False)
         )
-        if on and off:
+        if on and (off or background):
             crises.append(CrisisSet(event, tuple(stories), on, off, background))
     return crises
 
@@ -171,11 +171,13 @@ def threshold_figures(score: F32, thresholds: F32, crisis: CrisisSet) -> Figures
     """Precision and recall at each seed's threshold, and the share of background above it."""
     hits = score >= thresholds  # [posts, seeds]
     on, background = hits[: len(crisis.on)], hits[len(crisis.on) + len(crisis.off) :]
-    recall, alarm = float(on.any(1).mean()), float(background.any(1).mean())
+    recall, alarm, passed = float(on.any(1).mean()), float("nan"), float("nan")
+    if len(background):
+        alarm, passed = float(background.any(1).mean()), float(1000 * background.mean())
     return {
         "recall": recall,
         "precision": precision_of(recall, alarm),
-        "passed in 1,000, a seed": float(1000 * background.mean()),
+        "passed in 1,000, a seed": passed,
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from encoder.errors import InputError
 from encoder.model.weights import F32, I8, I32, I64, quantise_rows
 from encoder.score.lexical import spans
+from encoder.support.files import write_atomically
 from encoder.text.vocabulary import Vocabulary, WordPiece
 
 KEY_BYTES = 16
@@ -26,8 +27,17 @@ class VectorStore:
             folder.mkdir(parents=True, exist_ok=True)
             self._keys.touch()
             self._vectors.touch()
+            stored_width = folder / "width"
+            if not stored_width.exists():
+                write_atomically(stored_width, str(width).encode())
+            actual = stored_width.read_text()
         except OSError as error:
             raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
+        if actual != str(width):
+            raise InputError(
+                f"{folder}: holds another teacher's vectors, {actual[:9]} wide, not {width}; name "
+                "another folder with --cache"
+            )
         keys = self._keys.read_bytes()
         self._rows = {
             keys[i * KEY_BYTES : (i + 1) * KEY_BYTES]: i for i in range(self._entry_count())

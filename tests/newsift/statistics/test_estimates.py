@@ -209,6 +209,8 @@ def test_the_interval_fits_the_formulas(drawn: list[tuple[float, bool]], confide
         ({"weights": [1.0, 0.0]}, "weights"),
         ({"floor": 0.6}, "floor"),
         ({"threshold": float("nan")}, "threshold"),
+        ({"threshold": None}, "threshold"),
+        ({"floor": "0.2"}, "floor"),
         ({"confidence": 0}, "confidence"),
     ],
 )

@@ -1,3 +1,4 @@
+import shutil
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
@@ -74,6 +75,14 @@ def test_a_figure_without_data_is_skipped(subject: Subject, tmp_path: Path) -> N
     assert {file.partition(".")[0] for file in files} == {"attention", "alpha", "appendix"}
     assert [line.partition(":")[0] for line in messages] == ["tsne", "case", "reliability"]
     assert all("needs --" in line for line in messages)
+
+
+def test_reliability_is_drawn_of_crises_alone(subject: Subject, tmp_path: Path) -> None:
+    data = folder(tmp_path)
+    shutil.rmtree(data / "pairs")
+    crises = Subject(subject.model, data, None, None, 0.01, "cpu")
+    (sheet,) = FIGURES["reliability"](crises)
+    assert sheet.figure.axes[0].get_title() == "flood"
 
 
 def test_the_command_writes_the_chosen_figures(

@@ -1,4 +1,6 @@
 import csv
+import gzip
+import io
 from itertools import combinations, count
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.tokenizer import Tokenizer
@@ -28,9 +31,11 @@ from train.data.readers import (
     SkippedRows,
     TrainingArticle,
     copy_key,
+    files,
     read_crisis_posts,
     read_markdown,
     read_pairs,
+    read_posts,
     split_of,
     split_of_event,
     split_pairs,
@@ -143,6 +148,16 @@ def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
     assert train == set(filter(is_training, every))
 
 
+def test_more_posts_are_no_copies_of_everyday_posts_that_evaluate(tmp_path: Path) -> None:
+    everyday = [{"text": f"an everyday post, number {i}"} for i in range(40)]
+    write(tmp_path / "tweets" / "a.jsonl", everyday)
+    before = read_corpus(tmp_path, SkippedRows()).posts
+    more = [{"text": f"RT @x: {row['text']}!"} for row in everyday if not is_training(row["text"])]
+    assert more
+    write(tmp_path / "posts" / "b.jsonl", [*everyday, *more, {"text": "another post"}])
+    assert read_corpus(tmp_path, SkippedRows()).posts == [*before, "another post"]
+
+
 def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
     posts = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
     write(tmp_path / "tweets/a.jsonl", posts)
@@ -221,19 +236,53 @@ ROW = {"post": "a post", "title": "A title", "article": "A text.", "article_id":
 PAIR = Pair("a post", TrainingArticle("A title", "A text."))
 
 
-@pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.gz", "p.csv", "p.tsv"])
+@pytest.mark.parametrize(
+    "name", ["p.jsonl", "p.jsonl.gz", "p.csv", "p.tsv", "p.csv.gz", "p.tsv.gz"]
+)
 def test_pairs_are_read_from_json_lines_and_tables(tmp_path: Path, name: str) -> None:
-    file, skipped, row = tmp_path / name, SkippedRows(), ROW | {"article": 'two\nlines, "quoted"'}
+    skipped, row = SkippedRows(), ROW | {"article": 'two\nlines, "quoted"'}
     if "json" in name:
-        write(file, [row])
+        write(tmp_path / "pairs" / name, [row])
     else:
-        with file.open("w", newline="") as out:
-            table = csv.DictWriter(out, list(ROW), delimiter="," if name == "p.csv" else "\t")
-            table.writeheader()
-            table.writerow(row)
+        out = io.StringIO(newline="")
+        table = csv.DictWriter(out, list(ROW), delimiter="," if "csv" in name else "\t")
+        table.writeheader()
+        table.writerow(row)
+        content = out.getvalue().encode()
+        (tmp_path / "pairs").mkdir()
+        (tmp_path / "pairs" / name).write_bytes(
+            gzip.compress(content) if name.endswith(".gz") else content
+        )
     expected = [Pair("a post", TrainingArticle("A title", 'two\nlines, "quoted"'))]
-    assert list(read_pairs(file, skipped)) == expected
+    assert list(read_pairs(files(tmp_path, "pairs")["p"], skipped)) == expected
     assert skipped.count == 0
+
+
+def test_no_file_of_a_folder_is_lost(tmp_path: Path) -> None:
+    for name in ("day.1.jsonl", "day.2.jsonl.gz", "day_pool.csv", "notes.txt", ".day.3.jsonl"):
+        write(tmp_path / "pairs" / name, [])
+    assert list(files(tmp_path, "pairs")) == ["day.1", "day.2", "day_pool"]
+    write(tmp_path / "pairs" / "day.1.tsv.gz", [])
+    with pytest.raises(InputError, match=r"day\.1\.tsv\.gz: .*day\.1\.jsonl"):
+        files(tmp_path, "pairs")
+
+
+@pytest.mark.parametrize("damage", ["cut short", "no gzip", "bad data"])
+def test_a_damaged_file_is_refused_by_its_name(tmp_path: Path, damage: str) -> None:
+    file = write(tmp_path / "p.jsonl.gz", [ROW] * 9)
+    packed = file.read_bytes()
+    contents = {"cut short": packed[:-9], "no gzip": b"{}\n", "bad data": packed[:10] + b"\xff" * 9}
+    file.write_bytes(contents[damage])
+    with pytest.raises(InputError, match=r"p\.jsonl\.gz: cannot be read to its end"):
+        list(read_pairs(file, SkippedRows()))
+    with pytest.raises(InputError, match=r"p\.jsonl\.gz: cannot be read to its end"):
+        read_markdown(file)
+
+
+def test_half_of_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text(r'{"text": "\ud83d\ude00 cut \ud83d"}' + "\n")
+    assert list(read_posts(file, SkippedRows())) == ["\U0001f600 cut \ufffd"]
 
 
 def test_unusable_rows_are_counted_and_named(tmp_path: Path) -> None:
@@ -248,6 +297,9 @@ def test_unusable_rows_are_counted_and_named(tmp_path: Path) -> None:
     assert passed.examples[0] == "p.jsonl:2: is not a JSON object"
     assert passed.examples[2] == "p.jsonl:4: has no text under 'article'"
     assert passed.examples[-1] == "p.jsonl:8: has a 'title' that is not text"
+    file.write_text('{"tweet": "a"}\n{"text": " "}\n{"text": "a"}\n')
+    assert list(read_posts(file, passed)) == ["a"]
+    assert passed.count == 7
 
 
 @pytest.mark.parametrize(

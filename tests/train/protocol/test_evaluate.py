@@ -1,5 +1,6 @@
 import io
 import json
+import shutil
 from itertools import product
 from pathlib import Path
 
@@ -147,6 +148,29 @@ def test_only_what_may_train_counts_for_the_idf_of_the_training_text(tmp_path: P
     assert "no TF-IDF by the training text" in stream.getvalue()
 
 
+@pytest.mark.parametrize("lacking", ["off", "background"])
+def test_an_event_is_judged_against_what_is_there(
+    newsift: Command, model: Path, tmp_path: Path, lacking: str
+) -> None:
+    folder(tmp_path)
+    shutil.rmtree(tmp_path / "pairs")
+    if lacking == "background":
+        shutil.rmtree(tmp_path / "tweets")
+    else:
+        on = [{"event": "flood", "text": f"flood {i}", "label": "on-topic"} for i in range(5)]
+        write(tmp_path / "crisis" / "posts.jsonl.gz", on)
+    options = ("--data", tmp_path, "--split", "all", "--no-peers", "--draws", 5, "--rate", 0.01)
+    table = newsift("evaluate", model, *options, "--wrong", 2)
+    card, data = (newsift("evaluate", model, *options, form) for form in ("--card", "--json"))
+    assert table.code == card.code == data.code == 0, table.err + card.err + data.err
+    assert "nan" not in table.out + card.out
+    (event,) = json.loads(data.out)
+    figures = event["figures"][str(model)]
+    assert f"AUC {lacking}" not in figures
+    assert (figures["passed in 1,000, a seed"] is None) == (lacking == "background")
+    assert list(event["intervals"]) == [f"AUC {'off' if lacking != 'off' else 'background'}"]
+
+
 def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_path: Path) -> None:
     done = newsift("evaluate", model, "--data", tmp_path)
     assert done.code == 2
@@ -175,6 +199,11 @@ def test_a_grid_has_a_dash_where_nothing_is_and_years_at_the_end() -> None:
     assert rows == [
         ["", "a", "b"], ["---"] * 3, ["all", "2", "3"], ["2013", "–", "4"], ["2016", "1", "–"]
     ]  # fmt: skip
+
+
+def test_scores_stand_in_their_order_whichever_set_has_them() -> None:
+    (table,) = grid({"a": {"-0.05": "1", "0.10": "2"}, "b": {"0.05": "3", "0.10": "4"}})
+    assert [cells(line)[0] for line in table.split("\n")[2:]] == ["-0.05", "0.05", "0.10"]
 
 
 def test_the_card_holds_the_figures_and_no_text(

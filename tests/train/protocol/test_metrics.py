@@ -20,6 +20,7 @@ from train.protocol.metrics import (
     clusters_of,
     compare_scorers,
     draw_counts,
+    interval,
     pair_auc_of,
     r_precisions,
 )
@@ -96,6 +97,15 @@ def test_weights_count_a_pair_so_many_times(seed: int) -> None:
     expected = roc_auc_score(both, np.concatenate([on, other]), sample_weight=weight)
     result = auc_figure(on, other)(weight[: len(on)], weight[len(on) :])
     assert result == pytest.approx(expected)
+
+
+def test_a_draw_without_a_pair_says_nothing() -> None:
+    """One pair among ten articles: a third of the draws lacks its article."""
+    figure = ap_figure(np.eye(1, 10, dtype=np.float32), np.eye(1, 10, dtype=np.bool_))
+    ((own, apart),) = compare_scorers([figure], np.arange(1), np.arange(10), 50)
+    assert (own.value, own.low, own.high) == (1, 1, 1)
+    assert (apart.low, apart.high) == (0, 0)
+    assert math.isnan(interval(np.array([1.0, np.nan])).low)
 
 
 def test_a_scorer_does_not_differ_from_itself() -> None:

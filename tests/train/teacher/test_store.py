@@ -44,6 +44,13 @@ def test_what_a_crash_cut_short_is_cut_off(tmp_path: Path, keys: int, values: in
     assert np.array_equal(VectorStore(tmp_path, 4).get(list("abc")), vectors(3))
 
 
+def test_vectors_of_another_width_are_not_cut_off(tmp_path: Path) -> None:
+    VectorStore(tmp_path, 4).add(["a", "b", "c"], vectors(3))
+    with pytest.raises(InputError, match=r"4 wide, not 6.*--cache"):
+        VectorStore(tmp_path, 6)
+    assert np.array_equal(VectorStore(tmp_path, 4).get(list("abc")), vectors(3))
+
+
 def test_one_reads_while_another_adds_and_two_that_add_do_no_harm(tmp_path: Path) -> None:
     first, second = VectorStore(tmp_path, 4), VectorStore(tmp_path, 4)
     first.add(["a", "b"], vectors(2))
