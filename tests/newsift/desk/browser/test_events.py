@@ -1,6 +1,6 @@
 from typing import Any
 
-from playwright.sync_api import FilePayload, Locator, Page, expect
+from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
 from tests.newsift.cli.events.ferry import ARTICLES
 from tests.newsift.desk.browser.conftest import MakeWindow
@@ -47,6 +47,48 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     seed = {"text": "a fire in the harbour", "event": HOSTILE, "threshold": 0.6}
     place.send("seeds", ("fire", seed))
     expect(page.get_by_text("below the threshold now")).to_have_count(1)
+
+
+def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
+    place.send("matches", (None, record("1", 0.5)))
+    page = window.open("event/ferry")
+    routes: list[Route] = []
+    page.route("**/api/judge/label", lambda route: routes.append(route))
+    page.locator("article").focus()
+    page.keyboard.press("y")
+    page.keyboard.press("n")
+    page.wait_for_timeout(200)
+    page.unroute("**/api/judge/label")
+    for route in reversed(routes):
+        response = route.fetch()
+        route.fulfill(response=response)
+    expect(page.get_by_text("labelled: off")).to_be_visible()
+    assert [row["label"] for row in place.values("labels") if row] == ["on", "off"]
+
+
+def test_matches_are_filtered_by_three_digits(window: Window, place: Place) -> None:
+    place.send("matches", *((None, record(str(n), 0.5 + n / 1000, group=str(n))) for n in range(3)))
+    page = window.open("event/ferry")
+    expect(page.locator("article")).to_have_count(3)
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Score from").fill("0.501")
+    expect(page.locator("article")).to_have_count(2)
+
+
+def test_a_text_from_right_to_left_is_shown_so(window: Window, place: Place) -> None:
+    add(place, "ferry", text="عبارة كبيرة (Astrid Vane) تحترق.")
+    page = window.open("seeds/seed/ferry")
+    text = page.locator("section.card .quoted").last
+    first, dot = text.evaluate("""(element) => [0, element.textContent.length - 1].map((at) => {
+      const range = document.createRange();
+      const nodes = [...element.childNodes].filter((node) => node.textContent);
+      const node = at ? nodes.at(-1) : nodes[0];
+      const leaf = node.firstChild ?? node;
+      range.setStart(leaf, at ? leaf.length - 1 : 0);
+      range.setEnd(leaf, at ? leaf.length : 1);
+      return range.getBoundingClientRect().left;
+    })""")
+    assert dot < first
 
 
 TITLE, TEXT = ARTICLES["fire"]
