@@ -52,16 +52,21 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
 def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
     place.send("matches", (None, record("1", 0.5)))
     page = window.open("event/ferry")
-    routes: list[Route] = []
-    page.route("**/api/judge/label", lambda route: routes.append(route))
+    slow: list[Route] = []
+
+    def delay(route: Route) -> None:
+        if slow:
+            route.continue_()
+        else:
+            slow.append(route)
+
+    page.route("**/api/judge/label", delay)
     page.locator("article").focus()
     page.keyboard.press("y")
     page.keyboard.press("n")
     page.wait_for_timeout(200)
-    page.unroute("**/api/judge/label")
-    for route in reversed(routes):
-        response = route.fetch()
-        route.fulfill(response=response)
+    slow[0].continue_()
+    expect(page.get_by_text("labelled: on")).to_be_visible()
     expect(page.get_by_text("labelled: off")).to_be_visible()
     assert [row["label"] for row in place.values("labels") if row] == ["on", "off"]
 
