@@ -1,4 +1,5 @@
 from typing import Any
+from urllib.parse import quote
 
 from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
@@ -68,7 +69,7 @@ def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
     slow[0].continue_()
     expect(page.get_by_text("labelled: on")).to_be_visible()
     expect(page.get_by_text("labelled: off")).to_be_visible()
-    assert [row["label"] for row in place.values("labels") if row] == ["on", "off"]
+    assert place.values("labels")[-1]["label"] == "off"
 
 
 def test_matches_are_filtered_by_three_digits(window: Window, place: Place) -> None:
@@ -78,6 +79,20 @@ def test_matches_are_filtered_by_three_digits(window: Window, place: Place) -> N
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Score from").fill("0.501")
     expect(page.locator("article")).to_have_count(2)
+    expect(page.get_by_label("Score from")).to_be_focused()
+    page.get_by_role("link", name="Matches").click()  # its address has no filter
+    expect(page.locator("article")).to_have_count(3)
+    page.goto(f"{window.url}#/event/ferry/matches/{quote('least=0.502')}")
+    expect(page.locator("article")).to_have_count(1)
+    expect(page.get_by_label("Score from")).to_have_value("0.502")
+
+
+def test_a_year_of_five_digits_is_refused(window: Window, place: Place) -> None:
+    add(place, "ferry")
+    page = window.open("event/ferry/export")
+    page.get_by_label("From").fill("12026-01-01T00:00")
+    press(page, "Apply")
+    expect(page.get_by_label("From").and_(page.locator(":invalid"))).to_be_visible()
 
 
 def test_a_text_from_right_to_left_is_shown_so(window: Window, place: Place) -> None:

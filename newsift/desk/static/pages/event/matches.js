@@ -84,7 +84,7 @@ const addressOf = (event, filters) => {
 };
 
 export default function Matches({ event, session, filters: inAddress }) {
-  const [filters, setFilters] = useState(() => readFilters(inAddress));
+  const filters = useMemo(() => readFilters(inAddress), [inAddress]);
   const { error, hold, setHold, stories, data } = useStories(event, filters);
   const top = useRef();
   const list = useRef();
@@ -97,11 +97,8 @@ export default function Matches({ event, session, filters: inAddress }) {
     scrollTo({ top: 0 });
   };
   const toggle = () => (hold ? resume() : stop("pause"));
-  const filter = (next) => {
-    setHold(null);
-    setFilters(next);
-    history.replaceState(null, "", addressOf(event, next));
-  };
+  const filter = (next) => location.replace(addressOf(event, next));
+  useEffect(() => setHold(null), [filters]);
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
   useVisible(top, changed);
   useKeys({ ...useCardKeys(list), ...useLabelKeys(event, stories, session), p: toggle });
