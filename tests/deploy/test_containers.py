@@ -87,6 +87,15 @@ def test_the_configuration_of_the_containers_is_valid() -> None:
     assert (target["names"], target["port"]) == (["worker", *collectors()], config.web.port)
 
 
+def test_each_image_of_ours_is_built_on_a_gpu_too() -> None:
+    services = compose()["services"]
+    cuda = yaml.safe_load((DEPLOY / "compose.cuda.yaml").read_text("utf-8"))["services"]
+    merged = {name: service | cuda.get(name, {}) for name, service in services.items()}
+    built = {service["image"] for service in merged.values() if "build" in service}
+    ours = {one["image"] for one in merged.values() if one["image"].startswith("newsift:")}
+    assert built == ours == {"newsift:cuda"}
+
+
 def collectors() -> dict[str, dict[str, Any]]:
     services = compose()["services"]
     return {name: one for name, one in services.items() if "collect" in one.get("profiles", ())}

@@ -1,7 +1,7 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
 import { listen, login, read, setUserName, useAnswer, useOnline, userName } from "/lib/api.js";
-import { Button, Facts, LazyView, notify, Notices, percent, plural } from "/lib/ui.js";
+import { Button, Facts, LazyView, Notices, percent, plural } from "/lib/ui.js";
 import { ErrorText, useKeys } from "/lib/ui.js";
 
 const HEALTH_REFRESH_MS = 2000;
@@ -82,26 +82,29 @@ function Head({ page, session }) {
   </header>`;
 }
 
+// It lies over the page, which keeps what was typed there.
 function Login({ again }) {
   const [token, setToken] = useState("");
+  const [error, setError] = useState(null);
+  const dialog = useRef();
+  useEffect(() => dialog.current.open || dialog.current.showModal()); // Escape may have closed it.
   const enter = async () => {
     try {
       await login(token);
       again();
-    } catch (error) {
-      notify(error.message, true);
+    } catch (refusal) {
+      setError(refusal);
     }
   };
-  return html`<main class="login"><h1>newsift</h1>
+  return html`<dialog ref=${dialog} aria-labelledby="login"><h1 id="login">newsift</h1>
     <label>The desk's token <input type="password" value=${token}
       onInput=${(event) => setToken(event.target.value)}
       onKeyDown=${(event) => event.key === "Enter" && enter()} /></label>
     <p>The address that the desk printed at its start contains the token, unless its operator has
       set another.</p>
-    <${Button} kind="main" run=${enter}>Enter<//>
-  </main><${Notices} />`;
+    <${Button} kind="main" run=${enter}>Enter<//><${ErrorText} error=${error} />
+  </dialog>`;
 }
-
 
 const KEYS = [
   ["j, k", "the next post, the previous one"],
@@ -141,11 +144,11 @@ function Desk() {
     begin();
     addEventListener("newsift-token", () => setError({ status: 401 }));
   }, []);
-  if (error?.status === 401) return html`<${Login} again=${begin} />`;
-  if (error) {
+  const form = error?.status === 401 && html`<${Login} again=${begin} />`;
+  if (!session && error && !form) {
     return html`<main><${ErrorText} error=${error} /><${Button} run=${begin}>Try again<//></main>`;
   }
-  if (!session) return null;
+  if (!session) return form || null;
   const skip = (event) => {
     event.preventDefault();
     document.querySelector("main").focus();
@@ -153,7 +156,7 @@ function Desk() {
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
     <${Head} page=${PAGES[name] ? name : ""} session=${session} />
     <main id="main" tabindex="-1"><${Page} name=${name} rest=${rest} session=${session} /></main>
-    <${KeyList} /><${Notices} />`;
+    <${KeyList} /><${Notices} />${form}`;
 }
 
 render(html`<${Desk} />`, document.getElementById("desk"));

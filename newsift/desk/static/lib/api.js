@@ -45,6 +45,8 @@ export async function act(path, question = {}) {
 
 export async function login(token) {
   await request("/api/login", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+  logins += 1; // What was refused without a session is requested again.
+  notifyListeners();
 }
 
 export const userName = () => localStorage.getItem("newsift.by") || "somebody";
@@ -56,23 +58,25 @@ export function setUserName(name) {
 // Version numbers of the parts of the desk.
 const listeners = new Set();
 let numbers = {};
+let logins = 0;
 let online = true;
 let source = null;
 let listening = false;
+
+const notifyListeners = () => listeners.forEach((each) => each(numbers, online));
 
 export function listen() {
   listening = true;
   if (source || document.hidden) return;
   source = new EventSource("/api/changes");
-  const notify = () => listeners.forEach((each) => each(numbers, online));
   source.addEventListener("change", (event) => {
     numbers = JSON.parse(event.data);
     online = true;
-    notify();
+    notifyListeners();
   });
   source.onerror = () => {
     online = false;
-    notify();
+    notifyListeners();
     if (source?.readyState !== EventSource.CLOSED) return;
     source = null;
     // Without a session this leads to the login.
@@ -107,7 +111,7 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
     let busy = false;
     let due = false;
     let timer = 0;
-    const versionOf = (now, on) => JSON.stringify([on, ...parts.map((part) => now[part])]);
+    const versionOf = (now, on) => JSON.stringify([on, logins, ...parts.map((part) => now[part])]);
     let version = versionOf(numbers, online);
     const ask = async () => {
       if (busy || document.hidden) return void (due = true);

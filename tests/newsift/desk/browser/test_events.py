@@ -1,6 +1,7 @@
 from typing import Any
+from urllib.parse import quote
 
-from playwright.sync_api import FilePayload, Locator, Page, expect
+from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
 from tests.newsift.cli.events.ferry import ARTICLES
 from tests.newsift.desk.browser.conftest import MakeWindow
@@ -47,6 +48,67 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     seed = {"text": "a fire in the harbour", "event": HOSTILE, "threshold": 0.6}
     place.send("seeds", ("fire", seed))
     expect(page.get_by_text("below the threshold now")).to_have_count(1)
+
+
+def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
+    place.send("matches", (None, record("1", 0.5)))
+    page = window.open("event/ferry")
+    slow: list[Route] = []
+
+    def delay(route: Route) -> None:
+        if slow:
+            route.continue_()
+        else:
+            slow.append(route)
+
+    page.route("**/api/judge/label", delay)
+    page.locator("article").focus()
+    page.keyboard.press("y")
+    page.keyboard.press("n")
+    page.wait_for_timeout(200)
+    slow[0].continue_()
+    expect(page.get_by_text("labelled: on")).to_be_visible()
+    expect(page.get_by_text("labelled: off")).to_be_visible()
+    assert place.values("labels")[-1]["label"] == "off"
+
+
+def test_matches_are_filtered_by_three_digits(window: Window, place: Place) -> None:
+    place.send("matches", *((None, record(str(n), 0.5 + n / 1000, group=str(n))) for n in range(3)))
+    page = window.open("event/ferry")
+    expect(page.locator("article")).to_have_count(3)
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Score from").fill("0.501")
+    expect(page.locator("article")).to_have_count(2)
+    expect(page.get_by_label("Score from")).to_be_focused()
+    page.get_by_role("link", name="Matches").click()  # its address has no filter
+    expect(page.locator("article")).to_have_count(3)
+    page.goto(f"{window.url}#/event/ferry/matches/{quote('least=0.502')}")
+    expect(page.locator("article")).to_have_count(1)
+    expect(page.get_by_label("Score from")).to_have_value("0.502")
+
+
+def test_a_year_of_five_digits_is_refused(window: Window, place: Place) -> None:
+    add(place, "ferry")
+    page = window.open("event/ferry/export")
+    page.get_by_label("From").fill("12026-01-01T00:00")
+    press(page, "Apply")
+    expect(page.get_by_label("From").and_(page.locator(":invalid"))).to_be_visible()
+
+
+def test_a_text_from_right_to_left_is_shown_so(window: Window, place: Place) -> None:
+    add(place, "ferry", text="عبارة كبيرة (Astrid Vane) تحترق.")
+    page = window.open("seeds/seed/ferry")
+    text = page.locator("section.card .quoted").last
+    first, dot = text.evaluate("""(element) => [0, element.textContent.length - 1].map((at) => {
+      const range = document.createRange();
+      const nodes = [...element.childNodes].filter((node) => node.textContent);
+      const node = at ? nodes.at(-1) : nodes[0];
+      const leaf = node.firstChild ?? node;
+      range.setStart(leaf, at ? leaf.length - 1 : 0);
+      range.setEnd(leaf, at ? leaf.length : 1);
+      return range.getBoundingClientRect().left;
+    })""")
+    assert dot < first
 
 
 TITLE, TEXT = ARTICLES["fire"]

@@ -62,6 +62,29 @@ def test_a_page_without_a_session_requests_the_token(window: Window, place: Plac
     expect(field).to_be_visible()  # the page's next request is refused
 
 
+def test_what_was_typed_outlives_a_session(window: Window, place: Place) -> None:
+    window.bears("401")
+    window.enter(place.desk(NEWSIFT_DESK__TOKEN=TOKEN).address)
+    page = window.open("seeds/add")
+    field = page.get_by_label("The desk's token")
+    field.fill(TOKEN)
+    field.press("Enter")
+    page.get_by_label("Paste a text").fill("a fire in the harbour")
+    window.context.clear_cookies()
+    expect(field).to_be_visible()
+    field.fill(TOKEN)
+    field.press("Enter")
+    expect(field).to_have_count(0)
+    expect(page.get_by_label("Paste a text")).to_have_value("a fire in the harbour")
+    page.get_by_role("link", name="Health").click()
+    window.context.clear_cookies()
+    refusal = page.get_by_role("main").get_by_text("token: is missing").first
+    expect(refusal).to_be_visible()
+    field.fill(TOKEN)
+    field.press("Enter")
+    expect(refusal).to_have_count(0)
+
+
 BAD = '{"id": "<script>alert(1)</script>\u202e\x1b[31m"'.encode() + b"\xff"
 
 

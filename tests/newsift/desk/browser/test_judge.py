@@ -98,3 +98,25 @@ def test_an_answer_that_was_not_published_survives_a_reload(window: Window, plac
     expect(page.get_by_text("kept on this page")).to_have_count(0)
     expect_post(page, ORDER[1])
     assert labels_of(place) == [(ORDER[0], "on")]
+
+
+def test_a_queue_is_drawn_again_from_the_present_matches(window: Window, place: Place) -> None:
+    page = judging(window, "ann")
+    expect(page.get_by_text("120 matches of 24 hours")).to_be_visible()
+    place.send("matches", (None, match("late")))
+    page.get_by_role("button", name="Draw again").click()
+    expect(page.get_by_text("121 matches of 24 hours")).to_be_visible()
+
+
+def test_an_empty_queue_is_requested_again_after_an_error(window: Window, place: Place) -> None:
+    window.bears("502")
+    place.send("seeds", ("calm", {"title": "Calm", "text": "No wind at all", "event": "calm"}))
+    page = window.open("event/calm/judge")
+    expect(page.get_by_text("This page looks again by itself.")).to_be_visible()
+    refusal = {"reason": "broker nowhere: is away"}
+    page.route("**/api/judge/question?*", lambda route: route.fulfill(status=502, json=refusal))
+    expect(page.get_by_text("broker nowhere")).to_be_visible()
+    page.unroute("**/api/judge/question?*")
+    place.send("matches", (None, match("late", event="calm")))
+    expect_post(page, "late")
+    expect(page.get_by_text("broker nowhere")).to_have_count(0)

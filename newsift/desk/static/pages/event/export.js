@@ -11,6 +11,7 @@ const FORMS = {
   parquet: ["Parquet", "a table for pandas or R; needs pyarrow where the desk runs"],
 };
 const FIGURES = { hours: "Matches by the hour", scores: "Scores, beside the background" };
+const LAST_MOMENT = "9999-12-31T23:59"; // JavaScript reads no longer year without a sign.
 const UNFILTERED = { since: "", until: "", threshold: "" };
 const address = (what, question) => `/api/export/${what}?${new URLSearchParams(question)}`;
 
@@ -76,8 +77,8 @@ function Filter({ filter, setFilter }) {
   };
   const all = html`<button type="button" onClick=${clear}>All again</button>`;
   return html`<form class="row" aria-label="Which matches" onSubmit=${apply}>
-    <label>From <input type="datetime-local" ...${input("since")} /></label>
-    <label>Until <input type="datetime-local" ...${input("until")} /></label>
+    <label>From <input type="datetime-local" max=${LAST_MOMENT} ...${input("since")} /></label>
+    <label>Until <input type="datetime-local" max=${LAST_MOMENT} ...${input("until")} /></label>
     <label>Score at least <input type="number" min="0" max="1" step="any"
       ...${input("threshold")} /></label>
     <button class="main">Apply</button>${Object.keys(filter).length > 0 && all}</form>`;

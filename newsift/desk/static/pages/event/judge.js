@@ -2,8 +2,8 @@
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
 import { Button, ErrorText, eventAddress, ExternalLink, HighlightedText } from "/lib/ui.js";
-import { LoadingText, number, paragraph, percent, plural, score, Table, Time } from "/lib/ui.js";
-import { useKeys } from "/lib/ui.js";
+import { LoadingText, LoadStatus, number, paragraph, percent, plural, score } from "/lib/ui.js";
+import { Table, Time, useKeys } from "/lib/ui.js";
 import { Promises } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
@@ -76,6 +76,7 @@ function Queue({ event, kind, by, again, leave }) {
   const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
     <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
   return html`<section aria-label="Posts to judge">
+    <${LoadStatus} answer=${state} error=${queue.error} />
     <${Progress} queue=${queue} />
     ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} />`)}
     ${again && repeat}
@@ -162,7 +163,7 @@ function Card({ post, judge }) {
     <p class="row quiet from"><span class="badge">${post.platform}</span>
       ${post.author && html`<bdi>${post.author}</bdi>`}<${Time} at=${post.created_at} />
       ${post.url && html`<${ExternalLink} href=${post.url}>Open the post<//>`}</p>
-    <p class="words" tabindex="0" aria-live="polite" aria-atomic="true">
+    <p class="words" dir="auto" tabindex="0" aria-live="polite" aria-atomic="true">
       <${HighlightedText} text=${post.text} why=${post.why} /></p>
     <p>Score <b>${score(post.score)}</b> <span class="quiet">${limit}</span></p>
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>

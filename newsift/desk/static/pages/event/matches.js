@@ -50,7 +50,9 @@ function useCardKeys(list) {
   return { j: () => step(1), k: () => step(-1), o: open };
 }
 
-// y, n and u label the post that has the focus.
+let lastLabel = Promise.resolve();
+
+// y, n and u label the post that has the focus; of two labels the last one counts.
 function useLabelKeys(event, stories, session) {
   if (session.read_only) return {};
   const label = (verdict) => (press) => {
@@ -58,7 +60,9 @@ function useLabelKeys(event, stories, session) {
     const post = stories.find((each) => keyOf(each) === card?.dataset.card);
     if (!post || press.repeat) return;
     const { platform, id } = post;
-    perform("/api/judge/label", { event, platform, id, verdict }, `labelled: ${verdict}`);
+    const question = { event, platform, id, verdict };
+    const send = () => perform("/api/judge/label", question, `labelled: ${verdict}`);
+    lastLabel = lastLabel.then(send);
   };
   return { y: label("on"), n: label("off"), u: label("unsure") };
 }
@@ -80,7 +84,7 @@ const addressOf = (event, filters) => {
 };
 
 export default function Matches({ event, session, filters: inAddress }) {
-  const [filters, setFilters] = useState(() => readFilters(inAddress));
+  const filters = useMemo(() => readFilters(inAddress), [inAddress]);
   const { error, hold, setHold, stories, data } = useStories(event, filters);
   const top = useRef();
   const list = useRef();
@@ -93,11 +97,8 @@ export default function Matches({ event, session, filters: inAddress }) {
     scrollTo({ top: 0 });
   };
   const toggle = () => (hold ? resume() : stop("pause"));
-  const filter = (next) => {
-    setHold(null);
-    setFilters(next);
-    history.replaceState(null, "", addressOf(event, next));
-  };
+  const filter = (next) => location.replace(addressOf(event, next));
+  useEffect(() => setHold(null), [filters]);
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
   useVisible(top, changed);
   useKeys({ ...useCardKeys(list), ...useLabelKeys(event, stories, session), p: toggle });
@@ -165,7 +166,7 @@ function Filters({ now, data, change }) {
   };
   const select = (name) => (event) => set(name)(event.target.value);
   const [folded] = useState(now); // The filters are open at first if some are set.
-  const bounds = { type: "number", min: "-1", max: "1", step: "0.01", class: "short" };
+  const bounds = { type: "number", min: "-1", max: "1", step: "0.001", class: "short" };
   const time = ([value, title]) => html`<option value=${value}>${title}</option>`;
   const all = html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`;
   return html`<form class="row filters" role="search" aria-label="Filters"

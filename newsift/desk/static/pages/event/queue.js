@@ -109,8 +109,10 @@ export function useQueue(event, kind, by) {
     const why = failure?.message ?? answer?.problem;
     const entry = { ...item.question, text: item.text, why };
     if (why) setMissed((all) => [...all.slice(1 - MAX_MISSED), entry]);
-    if (failure || !answer) refresh();
-    else if (answer?.queue === state?.queue) mergeState(answer);
+    const isOwn = item.question.queue === state?.queue;
+    if (isOwn && !failure && item.path.endsWith("/redraw")) setState(null); // It has ended.
+    if (failure || !answer.queue) refresh();
+    else if (answer.queue === state?.queue) mergeState(answer);
   });
   const waiting = outbox.items.filter((item) => item.question.queue === state?.queue);
   isWaiting.current = waiting.length > 0;
@@ -121,10 +123,12 @@ export function useQueue(event, kind, by) {
   useEffect(() => {
     const isOld = isWaiting.current && latest?.queue === state?.queue;
     if (latest && !latest.drawing && !isOld) mergeState(latest);
+  }, [latest]);
+  useEffect(() => {
     const wait = latest?.drawing ? DRAWING_POLL_MS : latest?.empty ? EMPTY_POLL_MS : 0;
     const timer = wait && setTimeout(refresh, wait);
     return () => clearTimeout(timer);
-  }, [latest]);
+  }, [latest, error]);
   useEffect(() => {
     if (!undos || waiting.length || !state) return;
     setUndos(undos - 1);
