@@ -118,10 +118,15 @@ class _NamedFile(io.RawIOBase):
 
 def _resolve(path: Path) -> Path:
     """Follow links, except to a device or a pipe."""
+    if not is_replaced(path):
+        return path
     try:
-        return path.resolve() if is_replaced(path) else path
+        target = path.resolve()
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path}: cannot be written ({error}); name another") from error
+    if target.is_symlink():  # from Python 3.13 on, links in a circle raise no error
+        raise InputError(f"{path}: cannot be written (links in a circle); name another")
+    return target
 
 
 @contextmanager

@@ -284,6 +284,9 @@ class Link(asyncio.Transport):
     def pause_reading(self) -> None:
         pass
 
+    def resume_reading(self) -> None:
+        pass
+
     def abort(self) -> None:
         self.aborted = True
 
