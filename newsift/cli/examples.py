@@ -111,7 +111,9 @@ def add_examples(name: str, command: click.Command) -> None:
             add_examples(f"{name} {part}", inner)
         names = [f"{name} {part}" for part in command.commands][:GROUP_EXAMPLES]
         calls = [f"{inner} {EXAMPLES[inner][0]}" for inner in names]
-    else:
+    elif name in EXAMPLES:
         calls = [f"{name} {arguments}" for arguments in EXAMPLES[name]]
+    else:
+        return
     lines = "\n".join(f"  $ newsift {call}".rstrip() for call in calls)
     command.epilog = f"\b\nExamples:\n{lines}"
