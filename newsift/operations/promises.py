@@ -92,7 +92,7 @@ def read_pass_rates(
     """
     topics, start = context.config.topics, now_ms() - HOUR_MS
     end = cluster.ends(topics.posts)
-    if commits := _known_commits(context.config):
+    if commits := _worker_commits(context.config):
         end = {part: min(offset, commits.get(part, 0)) for part, offset in end.items()}
     posts = records_between(cluster.offsets_at(topics.posts, start), end)
     passes: Counter[tuple[str, str]] = Counter()
@@ -109,7 +109,7 @@ def read_pass_rates(
     return rate
 
 
-def _known_commits(config: Config) -> Offsets:
+def _worker_commits(config: Config) -> Offsets:
     """Empty without a worker, or where this user may not see its commits."""
     try:
         with admin_client(config) as admin:
