@@ -5,6 +5,7 @@ So a limit on the size of files stops the dead letters alone: the broker cannot 
 segment, and takes their log directory offline until it is restarted.
 """
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,6 +41,16 @@ class LetterDisk:
         }
         with admin(self._kafka.address) as client:
             client.alter_replica_log_dirs(folders)
+
+    def delete_orphans(self) -> None:
+        """Delete, while the broker is down, what partitions of deleted topics left on the disk.
+
+        The broker reads these folders when it starts, and ends where a segment is allocated
+        and still empty.
+        """
+        for suffix in ("stray", "delete"):
+            for folder in (self._kafka.folder / "letters").glob(f"*-{suffix}"):
+                shutil.rmtree(folder)
 
     def fill(self) -> None:
         """Until the broker's next start."""

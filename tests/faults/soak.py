@@ -347,6 +347,8 @@ def restart_broker(soak: Soak, dice: random.Random, end: Callable[[], None] | No
     (end or soak.server.stop)()
     gone = not answers(soak.server.address)
     soak.wait(dice.uniform(1, 8))
+    if soak.disk is not None:
+        soak.disk.delete_orphans()
     soak.server.start()
     soak.away = False
     soak.may_repeat(len(soak.workers))
