@@ -16,6 +16,7 @@ from train.data.readers import (
     SkippedRows,
     Split,
     TrainingArticle,
+    copy_key,
     crisis_posts,
     files,
     pair_sets,
@@ -29,7 +30,7 @@ from train.data.readers import (
 )
 from train.protocol.metrics import Bool, ap_of, auc_of, pair_auc_of, r_precisions
 
-MIN_HELD_OUT = 0.9  # everyday posts with a hash above this are never trained on
+HELD_OUT_FROM = 0.9  # the hash of everyday posts that only evaluate
 BACKGROUND = 6_000
 
 
@@ -107,11 +108,19 @@ def read_crises(data: Path, skips: SkippedRows) -> list[CrisisSet]:
 
 
 def read_background(data: Path, skips: SkippedRows) -> Iterator[str]:
-    """Read everyday posts that are never trained on, a fixed number per file."""
-    for file in files(data, "tweets").values():
-        judging = dict.fromkeys(
-            text for text in read_posts(file, skips) if share(text) >= MIN_HELD_OUT
-        )
+    """Read everyday posts that only evaluate, a fixed number per file.
+
+    None is a near-copy of a post that trains or sets automatic thresholds.
+    """
+    texts = [list(read_posts(file, skips)) for file in files(data, "tweets").values()]
+    elsewhere = {copy_key(text) for file in texts for text in file if share(text) < HELD_OUT_FROM}
+    elsewhere.discard("")
+    for file in texts:
+        judging = {
+            text
+            for text in file
+            if share(text) >= HELD_OUT_FROM and copy_key(text) not in elsewhere
+        }
         yield from sorted(judging, key=share)[:BACKGROUND]
 
 

@@ -1,7 +1,7 @@
 import csv
 import gzip
 import io
-from itertools import combinations, count
+from itertools import chain, combinations, count
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,7 @@ from train.data.readers import (
     read_markdown,
     read_pairs,
     read_posts,
+    share,
     split_of,
     split_of_event,
     split_pairs,
@@ -44,6 +45,7 @@ from train.data.readers import (
     year_of,
 )
 from train.loop.datasets import Dataset, concat_rows, make_datasets
+from train.protocol.sets import HELD_OUT_FROM, read_background
 from train.teach import texts
 from train.teacher.minilm import WIDTH, chunks
 from train.teacher.store import VectorStore
@@ -156,6 +158,20 @@ def test_more_posts_are_no_copies_of_everyday_posts_that_evaluate(tmp_path: Path
     assert more
     write(tmp_path / "posts" / "b.jsonl", [*everyday, *more, {"text": "another post"}])
     assert read_corpus(tmp_path, SkippedRows()).posts == [*before, "another post"]
+
+
+def test_the_background_holds_no_copy_of_a_post_that_trains_or_sets_thresholds(
+    tmp_path: Path,
+) -> None:
+    pairs = [(f"post number {i}", f"RT @x: post number {i}") for i in range(200)]
+    wordless = ["!" * i for i in range(1, 40)]
+    texts = [*chain(*pairs), *wordless]
+    write(tmp_path / "tweets" / "a.jsonl", [{"text": text} for text in texts])
+    evaluating = {text for text in texts if share(text) >= HELD_OUT_FROM}
+    both = set(chain(*(pair for pair in pairs if evaluating.issuperset(pair))))
+    assert both
+    assert evaluating.intersection(wordless)
+    assert set(read_background(tmp_path, SkippedRows())) == both | evaluating.intersection(wordless)
 
 
 def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
