@@ -112,8 +112,12 @@ def evaluate(
         click.echo(msgspec.json.encode(results))
         return
     click.echo(as_markdown(results) if card else as_text(results))
-    if wrong and (text := examples(results)):
+    if not wrong:
+        return
+    if text := examples(results):
         click.echo(f"\n{text}")
+    else:
+        log.line("newsift: --wrong: no posts; leave --mix out, and name a model of newsift first")
 
 
 @click.command()

@@ -1,6 +1,6 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
-import { listen, login, read, setUserName, useAnswer, useOnline, userName } from "/lib/api.js";
+import { listen, login, read, setUserName, useAnswer, useSilence, userName } from "/lib/api.js";
 import { Button, Facts, LazyView, Notices, percent, plural } from "/lib/ui.js";
 import { ErrorText, useKeys } from "/lib/ui.js";
 
@@ -66,17 +66,16 @@ function FileState({ file }) {
 }
 
 function Head({ page, session }) {
-  const online = useOnline();
+  const silence = useSilence();
   const rename = (event) => setUserName(event.target.value.trim() || session.you);
   const link = ([name, [title]]) =>
     title &&
     html`<a href=${`#/${name}`} aria-current=${page === name ? "page" : undefined}>${title}</a>`;
-  const silence = html`<span class="badge bad" role="alert">the desk does not answer</span>`;
   return html`<header>
     <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" /> newsift</a>
     <nav aria-label="Pages">${Object.entries(PAGES).map(link)}</nav>
     ${session.read_only && html`<span class="badge">read-only</span>`}
-    ${online ? html`<${Health} />` : silence}
+    ${silence ? html`<span class="badge bad" role="alert">${silence}</span>` : html`<${Health} />`}
     <label class="who">You are <input value=${userName()} maxlength="80" onChange=${rename}
       autocomplete="off" /></label>
   </header>`;

@@ -217,6 +217,8 @@ def test_the_card_holds_the_figures_and_no_text(
     )  # fmt: skip
     plain, card = newsift(*options, "--wrong", 2), newsift(*options, "--card")
     assert plain.code == card.code == 0, plain.err + card.err
+    assert "--mix" in newsift(*options, "--wrong", 2, "--mix", 0).err
+    assert "--mix" not in plain.err
     assert plain.out.count("  post: ") in range(1, 7)  # two of each of three kinds at most
     for text in ("flood in the city", "music", "today"):
         assert text not in card.out

@@ -59,11 +59,16 @@ export function setUserName(name) {
 const listeners = new Set();
 let numbers = {};
 let logins = 0;
-let online = true;
+let silence = null; // Why the desk sends no changes.
 let source = null;
 let listening = false;
 
-const notifyListeners = () => listeners.forEach((each) => each(numbers, online));
+const notifyListeners = () => listeners.forEach((each) => each(numbers, !silence));
+
+function fallSilent(reason) {
+  silence = reason;
+  notifyListeners();
+}
 
 export function listen() {
   listening = true;
@@ -71,16 +76,16 @@ export function listen() {
   source = new EventSource("/api/changes");
   source.addEventListener("change", (event) => {
     numbers = JSON.parse(event.data);
-    online = true;
-    notifyListeners();
+    fallSilent(null);
   });
   source.onerror = () => {
-    online = false;
-    notifyListeners();
-    if (source?.readyState !== EventSource.CLOSED) return;
+    if (source?.readyState !== EventSource.CLOSED) return fallSilent(NO_ANSWER);
     source = null;
     // Without a session this leads to the login.
-    setTimeout(() => read("/api/session").then(listen, listen), RETRY_MS);
+    read("/api/session")
+      .then(() => "not updated: too many pages are open", () => NO_ANSWER)
+      .then(fallSilent)
+      .then(() => setTimeout(listen, RETRY_MS));
   };
 }
 
@@ -91,10 +96,10 @@ document.addEventListener("visibilitychange", () => {
   source = null;
 });
 
-export function useOnline() {
-  const [state, setState] = useState(online);
+export function useSilence() {
+  const [state, setState] = useState(silence);
   useEffect(() => {
-    const update = (_, now) => setState(now);
+    const update = () => setState(silence);
     listeners.add(update);
     return () => listeners.delete(update);
   }, []);
@@ -112,7 +117,7 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
     let due = false;
     let timer = 0;
     const versionOf = (now, on) => JSON.stringify([on, logins, ...parts.map((part) => now[part])]);
-    let version = versionOf(numbers, online);
+    let version = versionOf(numbers, !silence);
     const ask = async () => {
       if (busy || document.hidden) return void (due = true);
       busy = true;

@@ -148,6 +148,16 @@ def test_the_page_recovers_from_a_restart_of_the_desk(
     expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
 
 
+def test_a_page_beyond_the_limit_is_not_updated_until_another_is_closed(window: Window) -> None:
+    window.bears("503")
+    page = window.page
+    page.route("**/api/changes", lambda route: route.fulfill(status=503, body="{}"))
+    page.goto(window.url)
+    expect(page.get_by_role("alert")).to_have_text("not updated: too many pages are open")
+    page.unroute("**/api/changes")
+    expect(page.get_by_role("alert")).to_have_count(0, timeout=HEALS_MS)
+
+
 def test_the_page_recovers_from_a_restart_of_the_broker(
     browser: Browser, own_server: Server, tmp_path: Path
 ) -> None:
