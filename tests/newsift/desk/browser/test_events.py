@@ -143,6 +143,9 @@ def test_files_are_read_and_a_doubtful_article_needs_consent(window: Window, pla
     expect(page.get_by_text("broken.json: is not JSON; fix it")).to_be_visible(timeout=30_000)
     publish = page.get_by_role("button", name="Publish 2 seeds")
     expect(publish).to_be_disabled()
+    page.get_by_role("link", name="All seeds").click()
+    page.get_by_role("link", name="Add an article").first.click()
+    expect(page.get_by_role("button", name="Publish 2 seeds")).to_be_visible()
     page.get_by_label("Publish all the same").check()
     expect(publish).to_be_enabled()
     page.get_by_label("Event").fill("ferry")  # one field for both
