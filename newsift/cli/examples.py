@@ -33,7 +33,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "collect files": ("incoming/", "incoming/ --once --format csv"),
     "collect mastodon": (
         "--url https://mastodon.social --token-file token",
-        "--url https://mastodon.social --tag ferry --token-file token",
+        "--url https://mastodon.social --stream hashtag --tag ferry --token-file token",
     ),
     "collect x": ("--rules rules.json --token-file token", "--list-rules --token-file token"),
     "desk": ("", "--file posts.csv --seeds articles/ --project ferry"),
