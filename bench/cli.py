@@ -16,16 +16,25 @@ Option = TypeVar("Option", bound=Callable[..., Any])
 
 DATA = click.option(
     "--data", type=click.Path(path_type=Path, exists=True),
-    help="A file or folder of posts: JSON lines (.gz), or a data folder of training.",
+    help="A file or folder of posts: JSON lines (.gz), or a data folder of training; "
+    "the samples if not given.",
 )  # fmt: skip
 ARTICLES = click.option(
     "--articles", type=click.Path(path_type=Path, exists=True),
     help="A file or folder of articles, in the format of --data.",
 )  # fmt: skip
+
+
+def require_data(context: click.Context, option: click.Parameter, data: Path | None) -> Path:
+    """The data beside the checkout, if no other is given."""
+    if data is None and not SHARED_DATA.is_dir():
+        raise click.MissingParameter(ctx=context, param=option)
+    return data or SHARED_DATA
+
+
 CRISIS_DATA = click.option(
-    "--data", type=click.Path(path_type=Path, exists=True), default=SHARED_DATA,
-    show_default="../shared/data",
-    help="A data folder of training, with crises and news.",
+    "--data", type=click.Path(path_type=Path, exists=True), callback=require_data,
+    help="A data folder of training, with crises and news (docs/training.md).",
 )  # fmt: skip
 MODEL = click.option(
     "--model", default="default", show_default=True, help="A model's name or directory."

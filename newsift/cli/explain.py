@@ -25,7 +25,7 @@ from worker.config import ModelConfig
 def explain(
     text: str, article: str | None, title: str | None, as_json: bool, model: ModelConfig
 ) -> None:
-    """Show the words of TEXT, a post, highlighted by their attention; - reads standard input.
+    """Show the words of TEXT, a post, highlighted by their weights; - reads standard input.
 
     With --article they are highlighted by what they add to the score or subtract from it.
     """

@@ -18,9 +18,10 @@ WORKER_ARGUMENTS = ("-A", "worker", "worker")
 def worker(kafka: str | None, config_file: Path | None, options: tuple[str, ...]) -> None:
     """Match the posts topic with the seed articles, until the worker is stopped.
 
-    Runs `faust -A worker worker` in this process, with all options of Faust: `-l info`
-    is the log level, `-f FILE` the log file, `-p PORT` the port of its web server. Missing topics
-    are created. Exit code 0 after SIGTERM, 1 if it fails while running, 2 if it cannot start.
+    Runs `faust -A worker worker` in this process, with its options: `-l info` is the log level,
+    `-f FILE` the log file, `-p PORT` and `-b ADDRESS` are those of its web server;
+    `faust -A worker worker --help` has all. Missing topics are created. Exit code 0 after SIGTERM,
+    1 if it fails while running, 2 if it cannot start.
     """
     from worker.config.load import with_servers
 

@@ -51,7 +51,8 @@ class Key:
 
     def refusal(self, value: object) -> str:
         shown_value = "the value" if self.kind is Secret else quote(value)
-        usual = "" if self.default is None else f", or leave it out for {quote(self.default)}"
+        default = str(self.default).lower() if self.kind is bool else quote(self.default)
+        usual = "" if self.default is None else f", or leave it out for {default}"
         return f"{shown_value} is refused; give {self.requirement}{usual}"
 
 

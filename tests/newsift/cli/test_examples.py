@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from newsift.broker.server import running
 from newsift.cli import cli
@@ -65,7 +66,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     label = {"event": "ferry", "label": "on", "post": {"id": "3", "platform": "x", "text": "a"}}
     Path("labels.jsonl").write_text(json.dumps(label))
     Path("labels.csv").write_text("event,label,platform,post_id,text\nferry,on,x,3,a\n")
-    for name in ("token", "rules.json", "config.yaml", "recipe.yaml", "background.safetensors"):
+    Path("token").write_text("secret")
+    for name in ("rules.json", "config.yaml", "recipe.yaml", "background.safetensors"):
         Path(name).touch()
     return tmp_path
 
@@ -75,10 +77,7 @@ def test_each_command_has_two_valid_examples(folder: Path) -> None:
     assert by_name.keys() == EXAMPLES.keys()
     for name, command in by_name.items():
         for arguments in EXAMPLES[name]:
-            words = shlex.split(arguments)
-            if name.startswith("bench"):  # its default is beside the checkout
-                words += ["--data", "data"]
-            command.make_context(name, words)
+            command.make_context(name, shlex.split(arguments))
             assert f"$ newsift {name} {arguments}".rstrip() in (command.epilog or "")
 
 
@@ -89,3 +88,15 @@ def test_the_examples_run(folder: Path, newsift: Command, monkeypatch: pytest.Mo
             if not any(each in example for each in NOT_RUN):
                 done = newsift(*shlex.split(example))
                 assert done.code == 0, (example, done.err)
+
+
+@pytest.mark.parametrize("source", ["bluesky", "files", "mastodon"])
+def test_the_examples_of_a_collector_start_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    starts: list[object] = []
+    monkeypatch.setattr("newsift.cli.collect.run_source", lambda *start: starts.append(start))
+    for example in EXAMPLES[f"collect {source}"]:
+        result = CliRunner().invoke(cli, ["collect", source, *shlex.split(example)])
+        assert result.exit_code == 0, (example, result.output)
+    assert len(starts) == 2

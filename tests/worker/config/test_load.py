@@ -101,7 +101,10 @@ def test_paths_are_relative_to_the_file(file: Path) -> None:
         ("matching: {background_rate: 0}", "0 is refused; give a number above 0 and below 1"),
         ("matching: {threshold: 1.1}", "give a number above 0 and at most 1"),
         ("matching: {threshold: on}", "'on' is refused; give a number above 0"),
-        ("matching: {why: no}", "matching.why: 'no' is refused; give true or false"),
+        (
+            "matching: {why: no}",
+            "matching.why: 'no' is refused; give true or false, or leave it out for true",
+        ),
         ("matching: {max_matches: 2.0}", "'2.0' is refused; give a whole number"),
         ("stream: {stall_s: 1" + "0" * 400 + "}", "stream.stall_s: "),
         ('web: {host: "a\\nb"}', "is refused; give a text on one line"),
