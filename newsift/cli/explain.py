@@ -18,7 +18,8 @@ from worker.config import ModelConfig
 
 @click.command()
 @click.argument("text")
-@click.option("--article", metavar="FILE|TEXT", help="Explain the score with this article; - reads standard input.")
+@click.option("--article", metavar="FILE|TEXT",
+              help="Explain the score with this article; - reads standard input.")  # fmt: skip
 @click.option("--title", help="The article's title; a file's first line '# …' is its title.")
 @ONE_JSON
 @model_options

@@ -83,8 +83,7 @@ def test_a_full_disk_is_one_line() -> None:
 
 def test_closed_standard_streams_are_no_error() -> None:
     code = (
-        "import sys, newsift.cli as c;"
-        "sys.argv = ['newsift', 'config', 'show']; sys.exit(c.main())"
+        "import sys, newsift.cli as c;sys.argv = ['newsift', 'config', 'show']; sys.exit(c.main())"
     )
     for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
         shell = f'"{sys.executable}" -c "{code}" {closed}'
