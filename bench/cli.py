@@ -119,7 +119,10 @@ def costs(out: Path | None, as_json: bool, **options: Any) -> None:
 
     from bench.costs import measure_costs
     from encoder.support.files import write_atomically
+    from newsift.files.write import check_targets
 
+    if out:
+        check_targets({"--out": out}, [])
     result, tables = measure_costs(report=progress(), **options)
     text = msgspec_json.format(msgspec_json.encode(result), indent=2) + b"\n"
     if out:

@@ -34,7 +34,7 @@ from bench.stream import (
     threshold_for,
     watch,
 )
-from bench.texts import Article, read_articles, read_posts
+from bench.texts import Article, read_articles, read_posts, repeat_texts
 from encoder.errors import InputError
 from newsift.operations.capacity import FIRST_SEEDS, Costs
 
@@ -261,6 +261,7 @@ class CostRuns:
 
 def encode_us(texts: Sequence[str]) -> float:
     """The CPU of a post's embedding, on one thread."""
+    texts = repeat_texts(texts, POSTS)
     with encoder.load(MODEL, device="cpu", threads=1) as enc:
         enc.posts(texts[:BATCH])
         began = time.process_time()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from train.protocol.report import align
+from worker.errors import RunError
 
 Run = Callable[[], int]  # does one batch of work and returns its number of items
 Report = Callable[[str], None]  # shows progress
@@ -22,7 +23,7 @@ Rates = dict[RowKey, list[float]]  # items a second of each round
 REST_S = 0.03
 
 
-class NotAvailable(Exception):
+class NotAvailable(RunError):
     """A row that cannot run here; the message has the reason and the remedy."""
 
 

@@ -319,13 +319,16 @@ def latency(
     with start(topics) as program:
         program.wait_until_ready()
         values = latencies(topics, program, texts, RATE, seconds, WARM_S)
+    if not values:
+        raise NotAvailable(f"no match came in {seconds:g} s; give more with --seconds")
     return percentile(values, 0.5), percentile(values, 0.99)
 
 
 def quality(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:
     """The quality of the scores on the labelled crises of the test split: means, × 100.
 
-    Half of the everyday posts sets a threshold for each article, the other half judges.
+    Half of the everyday posts of each file sets a threshold for each article, the other half
+    judges.
     """
     crises = [
         crisis for crisis in read_crises(data, SkippedRows())
@@ -338,11 +341,9 @@ def quality(data: Path, scorers: Mapping[str, Scorer], report: Report) -> Result
         figures: dict[str, list[float]] = {}
         for crisis in crises:
             report(f"{name}: {crisis.name}")
-            half = len(crisis.background) // 2
-            evaluation = crisis._replace(background=crisis.background[half:])
-            own_thresholds = np.quantile(
-                score(crisis.background[:half], crisis.seeds), 1 - PASS, axis=0
-            )
+            calibration, judging = crisis.background[::2], crisis.background[1::2]  # of each file
+            evaluation = crisis._replace(background=judging)
+            own_thresholds = np.quantile(score(calibration, crisis.seeds), 1 - PASS, axis=0)
             scores = score(evaluation.posts, crisis.seeds)
             own = crisis_figures(Scores.of(scores, evaluation))
             own |= threshold_figures(scores, own_thresholds.astype(np.float32), evaluation)

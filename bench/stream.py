@@ -21,7 +21,7 @@ from kafka.admin import NewTopic
 
 import encoder
 from bench.measure import NotAvailable, Report, ResultTable, describe, percentile, ratio, spread
-from bench.texts import ROOT, Article, read_articles, read_posts
+from bench.texts import ROOT, Article, read_articles, read_posts, repeat_texts
 from encoder import Encoder
 from encoder.errors import InputError
 from newsift.cli.processes import free_port, worker_process
@@ -280,7 +280,7 @@ def memory_readings(
                 total[0], last_progress = now, time.monotonic()
             elif time.monotonic() - last_progress > STALL_S:
                 raise NotAvailable(f"no post was committed for {STALL_S:g} s, after {now:,}")
-            if total[0] >= (len(rows) + 1) * posts // 10:
+            if total[0] >= max((len(rows) + 1) * posts // 10, last_posts + 1):
                 cpu = worker.cpu()
                 cpu_us = 1e6 * (cpu - last_cpu) / (total[0] - last_posts)
                 rows.append(MemoryReading(total[0], worker.resident(), cpu_us))
@@ -316,10 +316,11 @@ Measure = Callable[[], Speed]
 
 def encoder_row(model: str, texts: Sequence[str]) -> Measure:
     """Text to embeddings in a fresh process, on all cores, without Kafka."""
+    content = json.dumps(repeat_texts(texts, POSTS))
 
     def measure() -> Speed:
         process = subprocess.run(
-            [sys.executable, "-c", ENCODE, model], input=json.dumps(list(texts)),
+            [sys.executable, "-c", ENCODE, model], input=content,
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if process.returncode:

@@ -28,8 +28,11 @@ def require_path(name: str, path: object) -> Path:
 def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BufferedWriter]:
     """Open a file that replaces the old one when the block ends without an error.
 
-    The file is flushed to disk unless `durable` is false, which is faster.
+    The file is flushed to disk unless `durable` is false, which is faster. A device or a pipe is
+    refused.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(f"{path}: is no regular file, and would be replaced by one; name another")
     new = path.parent / f".newsift-{secrets.token_hex(8)}"
     try:
         file = open(  # noqa: SIM115 - closed below

@@ -196,7 +196,17 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
+    _replace_closed_streams()
     sys.exit(run())
+
+
+def _replace_closed_streams() -> None:
+    """Open /dev/null in the place of a standard stream that was closed before the start."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
 def _report_interrupt(interrupts: Sequence[int], command_name: Sequence[str]) -> int:

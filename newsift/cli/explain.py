@@ -18,7 +18,8 @@ from worker.config import ModelConfig
 
 @click.command()
 @click.argument("text")
-@click.option("--article", metavar="FILE|TEXT", help="Explain the score with this article.")
+@click.option("--article", metavar="FILE|TEXT",
+              help="Explain the score with this article; - reads standard input.")  # fmt: skip
 @click.option("--title", help="The article's title; a file's first line '# …' is its title.")
 @ONE_JSON
 @model_options
@@ -31,6 +32,8 @@ def explain(
     """
     if title is not None and article is None:
         raise click.UsageError("--title needs --article")
+    if text == article == "-":
+        raise click.UsageError("TEXT and --article: standard input holds one of them; name a file")
     text = read_text(DASH) if text == "-" else text
     if not text.strip():
         raise InputError("TEXT: is empty; give the text of a post")
@@ -57,8 +60,10 @@ def explain(
 
 
 def _article(text: str, title: str | None) -> tuple[str, str]:
-    """Title and text. `text` may be the name of a file."""
-    if os.path.isfile(text):  # noqa: PTH113 - pathlib raises on a text too long for a name
+    """Title and text. `text` may be the name of a file, or - for standard input."""
+    if os.path.isdir(text):  # noqa: PTH112 - pathlib raises on a text too long for a name
+        raise InputError(f"--article {text}: is a folder; name a file in it, or give a text")
+    if text == "-" or os.path.isfile(text):  # noqa: PTH113 - likewise
         article = read_article(Path(text))
         return title if title is not None else article.title, article.text
     if " " not in text.strip() and ("/" in text or Path(text).suffix):

@@ -5,10 +5,13 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from encoder.errors import InputError
 from encoder.support.named import MODELS, named_models
 from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH
 from newsift.cli.output import print_json, table
+from newsift.files.read import DASH
+from newsift.files.write import check_targets
 from newsift.operations.messages import notify
 from newsift.operations.models import add, model_row, pack, remove
 
@@ -90,6 +93,9 @@ def pack_model(directory: Path, out: Path) -> None:
 
     The card is card.md in the directory, or a file beside it with the directory's name and .md.
     """
+    if out == DASH:
+        raise InputError("--out -: standard output gets the SHA-256; name a file")
+    check_targets({"--out": out}, [])
     click.echo(f"{pack(directory, out)}  {out}")
 
 

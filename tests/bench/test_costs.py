@@ -6,8 +6,18 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import bench
-from bench.costs import FittedRuns, Run, RunCosts, Sizes, frames, prediction, validation_runs
+from bench.costs import (
+    FittedRuns,
+    Run,
+    RunCosts,
+    Sizes,
+    encode_us,
+    frames,
+    prediction,
+    validation_runs,
+)
 from bench.measure import NotAvailable
+from encoder.errors import InputError
 from newsift.operations.capacity import plan_capacity, read_costs
 from tests.encoder.small import WORDS
 from tests.train.folders import write
@@ -40,6 +50,20 @@ def test_costs_are_recovered_and_predict_other_runs() -> None:
     for row in prediction(costs, tried, "predicted", "").rows:
         assert row[1] == pytest.approx(row[2])
         assert row[3] in ("+0%", "-0%")
+
+
+def test_few_texts_are_repeated_until_they_can_be_timed() -> None:
+    assert encode_us(["storm over the harbour"]) > 0
+
+
+def test_a_place_for_the_costs_that_cannot_be_written_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.costs.measure_costs", lambda **_: pytest.fail("it measures"))
+    out = tmp_path / "nowhere" / "costs.json"
+    done = CliRunner().invoke(bench, ["costs", "--out", str(out)])
+    assert isinstance(done.exception, InputError)
+    assert str(tmp_path / "nowhere") in str(done.exception)
 
 
 def test_its_posts_are_read_as_bluesky_s_and_compress_as_ids_do() -> None:

@@ -36,6 +36,24 @@ def test_the_worth_of_scores_that_rank_half_of_the_posts_first(tmp_path: Path) -
     assert precision == pytest.approx(100 / 26)
 
 
+def test_thresholds_are_set_and_judged_on_posts_of_every_file(tmp_path: Path) -> None:
+    labels = {"flood": "on-topic", "calm": "off-topic"}
+    posts = [{"text": text, "event": EVENT, "label": label} for text, label in labels.items()]
+    write(tmp_path / "crisis" / "posts.jsonl.gz", posts)
+    seed = {"event": EVENT, "title": "Flood", "article": "A flood."}
+    write(tmp_path / "crisis" / "seed_articles.jsonl.gz", [seed])
+    for name in ("calm", "loud"):
+        rows = [{"text": f"{name} {n}"} for n in range(4000)]
+        write(tmp_path / "tweets" / f"{name}.jsonl.gz", rows)
+
+    def score(posts: Sequence[str], articles: Sequence[TrainingArticle]) -> F32:
+        scores = [{"calm": 0.1, "flood": 0.5, "loud": 0.9}[post.split()[0]] for post in posts]
+        return np.repeat(np.array(scores, np.float32)[:, None], len(articles), 1)
+
+    [row] = quality(tmp_path, {"any": score}, lambda line: None).rows
+    assert row[1] == 0  # 1 in 1,000 of the everyday posts reaches 0.9, which the event does not
+
+
 def test_another_file_than_the_jar_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,9 @@
 import json
 import math
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,7 +17,7 @@ from bench.cli import bench
 from bench.collect import between
 from bench.jetstream import V1, V2, events
 from bench.measure import NotAvailable, Run, interleave, number, percentile, rate_of, set_threads
-from bench.stream import Speed, rounds_of, speed_part, threshold_for
+from bench.stream import Speed, encoder_row, memory_readings, rounds_of, speed_part, threshold_for
 from bench.texts import read_posts
 from encoder.errors import InputError
 from encoder.model_directory import write_model
@@ -45,6 +47,25 @@ def test_every_row_runs_once_a_round() -> None:
     assert ran == {"a": 3, "b": 3, "c": 3}
     part = speed_part(result)
     assert part.rows[1] == ("b", 100, 50, 150, 0.5, 5, 5)
+
+
+def test_the_encoder_alone_is_timed_on_few_texts() -> None:
+    assert 0 < encoder_row("default", ["storm over the harbour"])().rate < 1e9
+
+
+def test_a_reading_of_memory_needs_new_posts() -> None:
+    positions = iter([50, 50, 100])
+
+    class Worker:
+        group, check = "", staticmethod(lambda: None)
+        cpu = resident = staticmethod(lambda: 1.0)
+
+    class Topics:
+        commits = staticmethod(lambda _: nullcontext(lambda: next(positions)))
+
+    worker, topics = cast(Any, Worker()), cast(Any, Topics())
+    rows = memory_readings(worker, topics, 100, [0], lambda _: None)
+    assert [row.posts for row in rows] == [50, 100]
 
 
 @pytest.mark.parametrize("path", [V1, V2])

@@ -52,10 +52,10 @@ def write(
 def write_keyed(
     address: str, topic: str, rows: Iterable[tuple[bytes | None, bytes | None]], **settings: Any
 ) -> None:
-    """Write keys and values to the first partition."""
+    """Write keys and values to the first partition; an error if the broker refuses one."""
     with producer(address, **settings) as client:
-        for key, value in rows:
-            client.send(topic, value, key=key, partition=0)
+        for each in [client.send(topic, value, key=key, partition=0) for key, value in rows]:
+            each.get(timeout=PATIENCE_S)
 
 
 @contextmanager

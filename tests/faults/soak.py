@@ -178,6 +178,7 @@ class Soak:
         self.away, self.allowed = False, 0.0  # the broker; posts that may come out twice
         self.tried, self.fired = Counter[str](), Counter[str]()
         self.faults, self.surprises = list[tuple[float, str]](), list[str]()
+        self.crashes = list[str]()  # the surprises that are not an orderly end
 
     @property
     def now(self) -> float:
@@ -283,6 +284,8 @@ class Soak:
             last = (worker.output.splitlines() or [""])[-1]
             self.surprises.append(f"{worker.log.parent.name} ended with {code}: {last}")
             self.note(self.surprises[-1])
+            if code < 0 or "Traceback" in worker.output:
+                self.crashes.append(self.surprises[-1])
 
     def committed(self) -> int | None:
         """None where the broker has no offset of some partition, as while it loads them."""
@@ -393,13 +396,15 @@ def jump_clock(soak: Soak, dice: random.Random) -> bool:
 def lose_dead_letters(soak: Soak, dice: random.Random) -> bool:
     """Delete their topic once all are read, and make it again."""
     soak.until(soak.is_ready)  # a worker that starts would make it
-    soak.load.rate, topic = 0, soak.topics["rejected"]
-    read = soak.until(lambda: soak.tally.verdict(soak.load.sent).missing == 0)
+    topic = soak.topics["rejected"]
     with admin(soak.server.address) as client:
-        if read:
-            client.delete_topics([topic])
-            soak.reader.restart_letters()
-        soak.load.rate = soak.rate
+        soak.load.rate = 0
+        try:
+            if soak.until(lambda: soak.tally.verdict(soak.load.sent).missing == 0):
+                client.delete_topics([topic])
+                soak.reader.restart_letters()
+        finally:
+            soak.load.rate = soak.rate
         soak.wait(dice.uniform(5, 15))
         gone = topic not in client.list_topics()
     if gone:
@@ -529,6 +534,7 @@ def run(soak: Soak, seed: int, seconds: float) -> dict[str, Any]:
     wrong += [f"{verdict.missing} missing"] if verdict.missing else []
     wrong += [f"{verdict.twice} twice"] if verdict.twice > soak.allowed else []
     wrong += [f"{verdict.wrong} wrong", *soak.tally.examples] if verdict.wrong else []
+    wrong += soak.crashes
     return {
         "seed": seed, "seconds": round(ended, 1), "rate": soak.rate, "posts": soak.load.sent,
         "drained_s": round(soak.now - ended, 1),

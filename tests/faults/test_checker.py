@@ -47,6 +47,7 @@ def scored(score: float) -> MatchSeen:
         ({"matches": [FIRST, match(3, "m2")]}, "wrong ids: (0, 3)"),
         ({"matches": [FIRST, match(3, "m2", "m3", "m4")]}, "wrong ids: (0, 3)"),
         ({"matches": [FIRST, match(3, "m2", "x")]}, "wrong ids: (0, 3)"),
+        ({"matches": [replace(match(0, "m1", "m1"), matched=1), LAST]}, "wrong ids: (0, 0)"),
         ({"matches": [replace(FIRST, matched=2), LAST]}, "wrong ids"),
         ({"matches": [FIRST, LAST, match(1, "m9")]}, "must not match"),
         ({"matches": [FIRST, LAST, match(9, "m9")]}, "unexpected: (0, 9)"),

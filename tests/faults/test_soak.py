@@ -37,8 +37,12 @@ def test_a_tally_counts_what_is_missing_and_what_is_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [record(1), record(0, seed_set="two"), record(0, matched=2), record(3, matches=[])]
-)
+    "bad",
+    [
+        record(1), record(0, seed_set="two"), record(0, matched=2), record(3, matches=[]),
+        record(0, matches=record(0)["matches"] * 2),
+    ],
+)  # fmt: skip
 def test_a_tally_detects_a_wrong_match(bad: dict[str, Any]) -> None:
     tally = Tally(TEXTS)
     tally.match(bad)

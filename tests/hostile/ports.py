@@ -199,6 +199,8 @@ def measured(server: Port, attack: str, seconds: float) -> bool:
         except (OSError, http.client.HTTPException):
             failed += 1
         time.sleep(0.02)
+    if not process.is_alive():
+        raise SystemExit(f"{attack}: the attack ended with exit code {process.exitcode}")
     process.kill()
     process.join()
     growth = peak_memory(server.pid) - before

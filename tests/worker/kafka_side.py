@@ -1,5 +1,6 @@
 """The other side of the commands: what a test puts into the topics, and finds there."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,8 +70,11 @@ class Kafka:
 
 @contextmanager
 def broker_of_its_own() -> Iterator[Kafka]:
-    """A broker with the topics while the block lasts."""
-    with running(auto_create=False) as address:
+    """A broker with the topics while the block lasts.
+
+    It compacts nothing, so that tests read every record that was sent.
+    """
+    with running(auto_create=False, clean_interval_s=math.inf) as address:
         kafka = Kafka(address)
         kafka.make(*PARTITIONS)
         yield kafka

@@ -118,3 +118,11 @@ def test_a_file_that_is_replaced_meanwhile_makes_no_folder_public(
 
     monkeypatch.setattr(os, "scandir", scan_late)
     refuse_public_content(tmp_path)
+
+
+def test_a_pipe_is_refused_and_stays(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is no regular file"):
+        write_atomically(tmp_path / "pipe", b"x")
+    assert (tmp_path / "pipe").is_fifo()
+    assert [file.name for file in tmp_path.iterdir()] == ["pipe"]

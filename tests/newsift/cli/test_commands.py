@@ -81,6 +81,16 @@ def test_a_full_disk_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (1, f"newsift: {message}\n")
 
 
+def test_closed_standard_streams_are_no_error() -> None:
+    code = (
+        "import sys, newsift.cli as c;sys.argv = ['newsift', 'config', 'show']; sys.exit(c.main())"
+    )
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        shell = f'"{sys.executable}" -c "{code}" {closed}'
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), closed
+
+
 def test_a_reader_that_leaves_is_no_error_message() -> None:
     code = (
         "import sys, click, newsift.cli as c;"

@@ -28,3 +28,18 @@ def test_an_article_is_text_or_a_file(newsift: Command, fake: FakeEncoder, tmp_p
     assert [texts[0] for kind, texts in fake.calls if kind == "articles"] == [
         ("Ferry burns", "It burnt."), ("Mine", "It burnt."), ("", "said / done " * 500),
     ]  # fmt: skip
+
+
+def test_an_article_from_standard_input_and_a_folder(
+    newsift: Command, fake: FakeEncoder, tmp_path: Path
+) -> None:
+    newsift("explain", "x", "--article", "-", stdin=b"# Ferry burns\n\nIt burnt.\n")
+    assert [texts[0] for kind, texts in fake.calls if kind == "articles"] == [
+        ("Ferry burns", "It burnt.")
+    ]
+    for text, article, message in (
+        ("-", "-", "TEXT and --article"), ("x", str(tmp_path), "is a folder"),
+    ):  # fmt: skip
+        done = newsift("explain", text, "--article", article, stdin=b"a ferry burns")
+        assert done.code == 2
+        assert message in done.err
