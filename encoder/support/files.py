@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
 
@@ -31,8 +31,12 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterato
     The file is flushed to disk unless `durable` is false, which is faster. A device or a pipe is
     refused.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise InputError(f"{path}: is no regular file, and would be replaced by one; name another")
+    with suppress(OSError):  # it does not exist, or the error comes when the new file is opened
+        kind = path.stat().st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            raise InputError(
+                f"{path}: is no regular file, and would be replaced by one; name another"
+            )
     new = path.parent / f".newsift-{secrets.token_hex(8)}"
     try:
         file = open(  # noqa: SIM115 - closed below
