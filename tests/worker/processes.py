@@ -24,12 +24,17 @@ def environment(**own: str) -> dict[str, str]:
     return cleared | own
 
 
-def started(*args: object, **options: Any) -> "subprocess.Popen[str]":
+@contextmanager
+def started(*args: object, **options: Any) -> Iterator["subprocess.Popen[str]"]:
     """The command `newsift`; whoever reads nothing of its output has to end it soon."""
-    return subprocess.Popen(
+    with subprocess.Popen(
         [BIN / "newsift", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, **options,
-    )  # fmt: skip
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def said_until_ended_by(number: signal.Signals, process: "subprocess.Popen[str]") -> str:

@@ -1,6 +1,7 @@
 import base64
 import os
 import time
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 
@@ -150,12 +151,13 @@ def test_retries_take_turns(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("NEWSIFT_CACHE", str(tmp_path))
     name = reject(kafka, 1)
     config = load(None, dict(os.environ)).config
-    with retry_lock(config):
-        second = started("dead-letters", "retry", "--all")
-        assert second.stderr is not None
-        assert "another retry is running" in second.stderr.readline()
-        kafka.send(POSTS, BAD, b"k", headers=[("attempt", b"2"), ("retry.of", name.encode())])
-    out, err = second.communicate(timeout=60)
+    with ExitStack() as stack:
+        with retry_lock(config):
+            second = stack.enter_context(started("dead-letters", "retry", "--all"))
+            assert second.stderr is not None
+            assert "another retry is running" in second.stderr.readline()
+            kafka.send(POSTS, BAD, b"k", headers=[("attempt", b"2"), ("retry.of", name.encode())])
+        out, err = second.communicate(timeout=60)
     assert (second.returncode, out) == (0, "")
     assert err == "newsift: 0 sent again; not retried: 1 (it was sent again before)\n"
     assert len(kafka.records(POSTS)) == 1

@@ -53,17 +53,17 @@ def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command
     ("kind", "moment"), [(signal.SIGINT, "Ready"), (signal.SIGTERM, "The worker starts")]
 )
 def test_an_interrupted_demo_leaves_no_process(kind: signal.Signals, moment: str) -> None:
-    process = started("demo", "--device", "cpu")
-    assert process.stderr is not None
-    while moment not in (line := process.stderr.readline()):
-        assert line, "the demo ended too early"
-    began = time.monotonic()
-    while not (young := children(process.pid)):
-        assert time.monotonic() - began < PATIENCE_S
-        time.sleep(0.01)
-    process.send_signal(kind)
-    _, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, err.splitlines()[-1]) == (130, "newsift: interrupted")
+    with started("demo", "--device", "cpu") as process:
+        assert process.stderr is not None
+        while moment not in (line := process.stderr.readline()):
+            assert line, "the demo ended too early"
+        began = time.monotonic()
+        while not (young := children(process.pid)):
+            assert time.monotonic() - began < PATIENCE_S
+            time.sleep(0.01)
+        process.send_signal(kind)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, err.splitlines()[-1]) == (130, "newsift: interrupted")
     for pid in young:
         stat = Path("/proc") / str(pid) / "stat"
         assert not stat.exists() or stat.read_text().rpartition(") ")[2][0] == "Z"

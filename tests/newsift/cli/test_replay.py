@@ -77,9 +77,9 @@ def test_a_refused_record_says_where_to_resume(
 def test_ctrl_c_reports_the_posts_sent(kafka: Kafka, tmp_path: Path) -> None:
     file = tmp_path / "many"
     file.write_bytes(b"\n".join(map(post, range(10_000))))
-    process = started("replay", file, "--rate", "100")
-    until(lambda: len(kafka.records(POSTS)) >= 20, 60)
-    output = said_until_ended_by(signal.SIGINT, process)
+    with started("replay", file, "--rate", "100") as process:
+        until(lambda: len(kafka.records(POSTS)) >= 20, 60)
+        output = said_until_ended_by(signal.SIGINT, process)
     assert process.returncode == 130
     sent = len(kafka.records(POSTS))
     assert 20 <= sent < 10_000

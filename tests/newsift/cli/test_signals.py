@@ -21,8 +21,7 @@ def test_sigterm_completes_the_file_as_ctrl_c_does(tmp_path: Path) -> None:
     source, out = tmp_path / "posts", tmp_path / "out"
     os.mkfifo(source)
     args = ["filter", "--force", source, "--seeds", seeds, "--out", out, "--device", "cpu"]
-    process = started(*args)
-    with source.open("wb") as pipe:
+    with started(*args) as process, source.open("wb") as pipe:
         pipe.write(lines({"id": "1", "text": FERRY}))
         pipe.flush()
         until(lambda: any(f.stat().st_size for f in tmp_path.glob(".newsift-*")))

@@ -150,12 +150,8 @@ def test_adds_no_damaged_model(state: Path, tmp_path: Path, packed: Packed) -> N
 
 def test_a_killed_add_is_swept(state: Path, file: Path, web: WebSide, packed: Packed) -> None:
     web.files["/own.tar"] = packed
-    child = started("models", "add", f"{web.base}/slow/own.tar", "--digest", packed.digest)
-    try:
+    with started("models", "add", f"{web.base}/slow/own.tar", "--digest", packed.digest):
         assert web.halfway.wait(60)
-    finally:
-        child.kill()
-        child.communicate()
     assert list(named_models()) == ["default"]
     assert len(visible(state)) == 1  # hidden, and swept by the next
     add(str(file), None, "next")
