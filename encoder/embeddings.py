@@ -112,6 +112,7 @@ def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
 
 MIN_SCORES_FOR_THREADS = 2**20
 BLOCK = 2**22  # scores at a time
+COLUMNS = 2**12  # texts at a time whose vectors are float64
 ARTICLES_AT_ONCE = 64  # their scores with a background fit the CPU cache
 UNIT_SLACK = 1e-3
 
@@ -206,15 +207,43 @@ class Embeddings:
         return bool((halves.all(axis=0) | (abs(whole - 1) <= UNIT_SLACK)).all())
 
     def similarity(self, other: "Embeddings") -> F32:
-        """Compute all scores with the texts of `other`: [n, k] in [-1, 1]."""
+        """Compute all scores with the texts of `other`: [n, k] in [-1, 1].
+
+        Each is what a worker reports: it depends on the two texts and the model alone.
+        """
         self._same_model(other)
+        scores = np.empty((len(self), len(other)), np.float32)
+        for start in range(0, len(other), COLUMNS):
+            columns = slice(start, start + COLUMNS)
+            part = other[columns] if len(other) > COLUMNS else other
+            right = part.dense.astype(np.float64)  # [columns, d]
+            for rows in row_blocks(len(self), 4 * len(part)):
+                scores[rows, columns] = self[rows]._exact_scores(part, right)
+        return scores
+
+    def _exact_scores(self, other: "Embeddings", right: NDArray[np.float64]) -> F32:
+        """Round float64 scores; where their error may change the result, sum in the fixed order."""
+        with one_thread() if len(self) * len(other) < MIN_SCORES_FOR_THREADS else nullcontext():
+            score = self.dense.astype(np.float64) @ right.T  # [n, k]
+        score *= 1 - self.mix
+        if self.mix:
+            score += self.mix * self.lexical.products(other.lexical)
+        error = (right.shape[1] + 64) * 2.0**-52
+        low, high = (np.clip(score + e, -1, 1).astype(np.float32) for e in (-error, error))
+        pairs = np.argwhere((low < high) & (score != 0))
+        rounded: F32 = np.clip(score, -1, 1).astype(np.float32)
+        sides = (self.dense, self.lexical), (other.dense, other.lexical)
+        rounded[pairs[:, 0], pairs[:, 1]] = pair_scores(*sides, self.mix, pairs)
+        return rounded
+
+    def _near_scores(self, other: "Embeddings") -> F32:
+        """Compute all scores, as exact as float32 products are."""
         with one_thread() if len(self) * len(other) < MIN_SCORES_FOR_THREADS else nullcontext():
             score: F32 = self.dense @ other.dense.T  # [n, k]
         if self.mix:
             score *= np.float32(1 - self.mix)
-            for rows in row_blocks(*score.shape):
-                score[rows] += np.float32(self.mix) * self.lexical[rows].dot(other.lexical)
-        return np.clip(score, -1, 1, out=score)
+            score += np.float32(self.mix) * self.lexical.products(other.lexical)
+        return score
 
     def search(self, other: "Embeddings", k: int = 10) -> tuple[F32, I64]:
         """Find the k best texts of `other` for every text: scores and indices [n, k], best first.
@@ -227,11 +256,23 @@ class Embeddings:
         refuse_odd(texts=self, others=other)
         k = min(int(k), len(other))
         scores, indices = np.empty((len(self), k), np.float32), np.empty((len(self), k), np.int64)
-        for rows in row_blocks(len(self), len(other)):
-            block = self[rows].similarity(other)  # [step, others]
-            best = _highest(block, k)  # [step, k]
-            scores[rows], indices[rows] = np.take_along_axis(block, best, axis=1), best
+        for rows in row_blocks(len(self), len(other)) if k else ():
+            scores[rows], indices[rows] = self[rows]._highest(other, k)
         return scores, indices
+
+    def _highest(self, other: "Embeddings", k: int) -> tuple[F32, I64]:
+        """Return the k highest scores of each row and their indices: [n, k]."""
+        near = self._near_scores(other)
+        slack = 2 * np.float32(rounding(self.dense.shape[1]))
+        maybe = near >= np.partition(near, -k, axis=1)[:, [-k]] - slack  # [n, others]
+        maybe[~near.any(axis=1), k:] = False  # a text without words
+        pairs = np.argwhere(maybe)
+        sides = (self.dense, self.lexical), (other.dense, other.lexical)
+        exact = pair_scores(*sides, self.mix, pairs)
+        order = np.lexsort((pairs[:, 1], -exact, pairs[:, 0]))
+        counts = maybe.sum(axis=1)
+        best = order[(counts.cumsum() - counts)[:, None] + np.arange(k)]  # [n, k]
+        return exact[best], pairs[best, 1]
 
     def as_vectors(self) -> "csr_matrix":
         """Return one sparse matrix [n, d + slots] whose dot products are the scores."""
@@ -401,16 +442,3 @@ def _scored_pairs(
     )
     sides = (articles.dense, articles.lexical), (posts.dense, posts.lexical)
     return pairs, pair_scores(*sides, mix, pairs)
-
-
-def _highest(scores: F32, k: int) -> I64:
-    """Return the indices of the k highest of each row, ordered by score, then index: [n, k]."""
-    if k == 0:
-        return np.zeros((len(scores), 0), np.int64)
-    least = np.partition(scores, -k, axis=1)[:, [-k]]  # [n, 1]
-    above, level = scores > least, scores == least
-    room = k - above.sum(axis=1, keepdims=True)  # [n, 1]
-    best = above | (level & (level.cumsum(axis=1) <= room))
-    indices = np.nonzero(best)[1].reshape(-1, k)
-    order = np.argsort(-np.take_along_axis(scores, indices, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(indices, order, axis=1)

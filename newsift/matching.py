@@ -14,11 +14,13 @@ import numpy as np
 
 import encoder
 from encoder import Encoder
+from encoder.embeddings import is_real
 from encoder.errors import InputError, ModelError
 from encoder.model.config import Side
 from encoder.score.exact import pair_scores
 from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
+from newsift.statistics.labels import PLATFORMS
 from worker.background_file import read_background
 from worker.match.matcher import Matcher
 from worker.match.records import match_id, select_why_tokens, shortest_float
@@ -190,7 +192,8 @@ class Sieve:
     def __call__(
         self, posts: Any, text: str = "text", id: str | None = None, platform: str = "plain"
     ) -> Any:
-        """The rows of `match`; `platform` is part of a match_id."""
+        """The rows of `match`; `platform`, one of a post's, is part of a match_id."""
+        _require_platform(platform)
         rows: list[dict[str, Any]] = []
         enc, matcher = self._encoder(), self._matcher(1)
         for block in _blocks(posts, text, id):
@@ -204,6 +207,7 @@ class Sieve:
         self, posts: Any, text: str = "text", id: str | None = None, platform: str = "plain"
     ) -> list[dict[str, Any]]:
         """A row for each match alone, those of a post by falling score, ten at most."""
+        _require_platform(platform)
         enc, matcher = self._encoder(), self._matcher(MAX_MATCHES)
         rows: list[dict[str, Any]] = []
         for block in _blocks(posts, text, id):
@@ -267,8 +271,8 @@ def _seeds(
     """What the worker would refuse is refused."""
     if threshold is None and own_background is None:
         enc.thresholds(enc.articles([]), rate)  # refuses a rate that cannot be
-    if threshold is not None and not 0 < threshold <= 1:
-        raise InputError(f"threshold: {threshold} is not above 0 and at most 1")
+    if threshold is not None and not (is_real(threshold) and 0 < threshold <= 1):
+        raise InputError(f"threshold: {threshold!r} is not above 0 and at most 1")
     records: dict[bytes, bytes] = {}
     places: dict[str, str] = {}
     for place, seed_id, record in read_articles(articles):
@@ -282,6 +286,11 @@ def _seeds(
     if not len(seeds):
         raise InputError("articles: there is none to compare with; give one that is not paused")
     return seeds
+
+
+def _require_platform(platform: str) -> None:
+    if platform not in PLATFORMS:
+        raise InputError(f"platform: {platform!r} is none of {', '.join(PLATFORMS)}")
 
 
 def _match_id(post: InputPost, platform: str, seed: SeedOrProfile, digest: str) -> str:

@@ -102,9 +102,18 @@ class SparseRows:
     def dot(self, other: "SparseRows") -> F32:
         """The scalar product of every row with every row of `other`: [rows, other rows]."""
         out = np.zeros((len(self), len(other)), np.float32)
+        self._write_products(other, out)
+        return out
+
+    def products(self, other: "SparseRows") -> NDArray[np.float64]:
+        """As `dot`, not rounded to float32."""
+        out = np.zeros((len(self), len(other)), np.float64)
+        self._write_products(other, out)
+        return out
+
+    def _write_products(self, other: "SparseRows", out: NDArray[Any]) -> None:
         if len(self.slots) and len(other.slots):
             write_products(self.indptr, self.slots, self.weights, *other.inverted, out)
-        return out
 
     @cached_property
     def inverted(self) -> tuple[I32, I32, F32]:
@@ -240,7 +249,7 @@ def invert(indptr: I64, slots: I32, weights: F32) -> tuple[I32, I32, F32]:
 
 @jit()
 def write_products(
-    indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, other_weights: F32, out: F32
+    indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, other_weights: F32, out: Any
 ) -> None:
     """Write the products of all pairs of rows, summed in order of slots in float64."""
     for row in range(len(indptr) - 1):

@@ -13,6 +13,7 @@ from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
 from newsift.cli.terminal import confirm_publish, require_yes
 from newsift.operations.events import (
+    IN_FORCE,
     NO_PROFILE,
     EventState,
     PromiseTarget,
@@ -75,7 +76,8 @@ def list_events(as_json: bool, config: Config) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        table(HEADER, [_cells(row) for row in rows])
+        pairs = zip(rows, events, strict=True)
+        table(HEADER, [_cells(row, _is_automatic(event, config)) for row, event in pairs])
     else:
         notify("no events; add seeds with `newsift seeds add FILE --event NAME`")
 
@@ -94,7 +96,9 @@ def show_event(name: str, as_json: bool, config: Config) -> None:
     if as_json:
         print_json([row | {"before": [record.get("made") for record in before]}])
         return
-    fields = dict(zip(HEADER[:5], _cells(row), strict=False)) | {"seeds": ", ".join(row["seeds"])}
+    fields = dict(zip(HEADER[:5], _cells(row, _is_automatic(event, config)), strict=False)) | {
+        "seeds": ", ".join(row["seeds"])
+    }
     creation = row["made"]
     for key in ("at", "by", "method", "beta", "gamma", "cohesion", "labels", "attempts"):
         fields[key] = creation.get(key)
@@ -110,10 +114,17 @@ def show_event(name: str, as_json: bool, config: Config) -> None:
         click.echo("  ".join(one_line(str(part)) for part in parts if part))
 
 
-def _cells(row: dict[str, Any]) -> list[object]:
+def _is_automatic(event: EventState, config: Config) -> bool:
+    """Whether the thresholds of an event are computed, and not set."""
+    in_force = event.profile_status == IN_FORCE and event.profile
+    own = [item.threshold for item in ((event.profile,) if in_force else event.seeds) if item]
+    return config.matching.threshold is None and not any(own)
+
+
+def _cells(row: dict[str, Any], automatic: bool) -> list[object]:
     state = f"{row['profile']}: {row['why']}" if row["why"] else row["profile"]
     thresholds = thresholds_text(row["thresholds"])
-    if row["thresholds"] and row["automatic"] is not False:
+    if row["thresholds"] and automatic:
         thresholds += " auto"
     promise = _promise_text(row["promise"])
     if row["lapsed"]:

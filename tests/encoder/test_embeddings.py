@@ -19,6 +19,7 @@ from encoder.embeddings import Embeddings, dense_rows, embeddings_writer, thresh
 from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
+from encoder.score.exact import pair_scores
 from encoder.score.lexical import SLOTS, SparseRows
 from tests.encoder.small import exact_scores, same_rows
 
@@ -316,11 +317,39 @@ def test_similarity_search_and_vectors_give_the_mixed_cosine_of_every_pair(
     np.testing.assert_allclose(angles[whole], exact[whole], atol=1e-6)
 
 
+def wide(n: int, seed: int) -> Embeddings:
+    """As wide as a model's: enough axes that a matrix product rounds by its shape."""
+    rng = np.random.default_rng(seed)
+    return replace(some(n, seed), dense=unit_rows(rng.standard_normal((n, 300)).astype(np.float32)))
+
+
+def test_a_score_is_the_same_in_any_company_and_reaches_the_threshold_it_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posts, articles = wide(700, 1), wide(50, 2)
+    score = posts.similarity(articles)
+    pairs = np.argwhere(np.full(score.shape, True))
+    sides = (posts.dense, posts.lexical), (articles.dense, articles.lexical)
+    exact = pair_scores(*sides, 0.5, pairs).reshape(score.shape)
+    np.testing.assert_array_equal(score, exact, "to the bit, as a worker scores")
+    monkeypatch.setattr("encoder.embeddings.COLUMNS", 7)
+    np.testing.assert_array_equal(posts[3:30].similarity(articles), exact[3:30])
+    best, places = posts.search(articles, 5)
+    order = np.argsort(-exact, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(best, np.take_along_axis(exact, order, 1))
+    np.testing.assert_array_equal(places, order)
+    cut = thresholds(posts, articles, 0.01)
+    assert ((score >= cut).sum(axis=0) == 7).all(), "the post that makes the threshold reaches it"
+
+
 def test_of_equal_scores_a_search_takes_the_first() -> None:
     nothing = Embeddings(np.zeros((30, 7), np.float32), SparseRows.empty(30), 0.5, "d")
     scores, places = some(4).search(nothing, 5)
     assert not scores.any()
     np.testing.assert_array_equal(places, [range(5)] * 4)
+    one = wide(1, 3)
+    places = wide(9, 4).search(one[np.zeros(500, int)], 3)[1]  # equal texts in other columns
+    np.testing.assert_array_equal(places, [range(3)] * 9)
     assert [result.shape for result in some(4).search(some(0))] == [(4, 0), (4, 0)]
     assert some(0).search(some(4))[1].shape == (0, 4)
 

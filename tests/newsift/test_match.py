@@ -190,6 +190,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "no words": (POSTS, ["city", "🔥"], {}, r"articles\[1\]: text: holds no word"),
     "a seed's threshold": (POSTS, [{"text": "a", "threshold": 2}], {}, r"articles\[0\]: threshold"),
     "a threshold": (POSTS, ARTICLES, {"threshold": 0}, "threshold: 0 is not above 0 and at most 1"),
+    "no number": (POSTS, ARTICLES, {"threshold": "0.3"}, "threshold: '0.3' is not above 0 and at"),
     "a rate": (POSTS, ARTICLES, {"rate": 2}, "rate: 2 is not a share between 0 and 1"),
 }
 
@@ -201,6 +202,13 @@ def test_refuses_bad_posts_and_articles_with_the_remedy(
     posts, articles, options, message = REFUSED[what]
     with pytest.raises(InputError, match=message):
         find(posts, articles, **options)
+
+
+def test_an_unknown_platform_is_refused_since_no_worker_makes_its_match_ids(folder: Path) -> None:
+    sieve = face.Sieve(ARTICLES, model=folder, threshold=0.2)
+    for find in (sieve, sieve.matches):
+        with pytest.raises(InputError, match="platform: 'X' is none of x, bluesky, mastodon, plai"):
+            find(POSTS, platform="X")
 
 
 def test_an_unknown_model_is_refused() -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -45,8 +46,12 @@ def parse_object(value: bytes) -> dict[str, Any]:
         raise InputError(f"value: is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
         raise InputError(f"value: bad JSON ({error.msg} at character {error.pos})") from None
-    except ValueError as error:
-        raise InputError(f"value: bad JSON ({error})") from None
+    except ValueError as error:  # of a long number Python names its own remedy
+        is_long = "integer string conversion" in str(error)
+        reason = (
+            f"a number has more than {sys.get_int_max_str_digits()} digits" if is_long else error
+        )
+        raise InputError(f"value: bad JSON ({reason})") from None
     if not isinstance(content, dict):
         raise InputError(f"value: {json_type(content)}, expected an object with a text")
     return content

@@ -81,6 +81,7 @@ def test_how_deep_a_record_may_nest_does_not_depend_on_the_stack() -> None:
         (b"\xff{}", "value: is not UTF-8"),
         (b"[" * 100_000, "value: bad JSON"),
         (b"[]", "value: an array"),
+        (b'{"text": "a", "threshold": ' + b"1" * 5000 + b"}", "value: bad JSON (a number has"),
         (b'{"text": "a", "text": "b"}', "value: bad JSON (key 'text' occurs twice)"),
         (b"{}", "text: missing or empty"),
         (value(text=" \n"), "text: missing or empty"),

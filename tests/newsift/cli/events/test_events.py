@@ -107,6 +107,10 @@ def test_lists_stale_refused_and_bare_events(newsift: Command, kafka: Kafka, enc
     shown = newsift("events", "list").out + newsift("events", "show", "gone\x1b[2J").out
     assert "\x1b" not in shown
     assert "stale: seeds: 'fire' has changed since" in shown
+    assert shown.count(" auto") == 2
+    kafka.send(SEEDS, b'{"text": "A dam overflows.", "threshold": 0.4}', b"dam")
+    (own,) = [line for line in newsift("events", "list").out.splitlines() if "0.4000" in line]
+    assert " auto" not in own
 
 
 def test_shows_hostile_values_of_a_record(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
