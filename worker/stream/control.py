@@ -63,6 +63,7 @@ class Control:
         self._seeds_since = 0.0
         self._reported: frozenset[tuple[str, str, str]] = frozenset()
         self._had_seeds = False  # whether the topic had seeds before it was lost
+        self._task: asyncio.Task[None] | None = None  # that follows
         self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
         self.seeds: SeedSet | None = None
         self.hold_reason = ""  # why posts wait
@@ -82,6 +83,9 @@ class Control:
         self._answered_at = time.time()
 
     async def stop(self) -> None:
+        """Also ends `follow`, which would take the closed consumer for a broker that is away."""
+        if self._task is not None:
+            self._task.cancel()
         self._executor.shutdown(wait=False, cancel_futures=True)
         await self._consumer.stop()
 
@@ -103,7 +107,8 @@ class Control:
         return seeds
 
     async def follow(self, embedder: SeedEmbedder) -> None:
-        """Applies new records until cancelled."""
+        """Applies new records until `stop`."""
+        self._task = asyncio.current_task()
         outage = Outage(log, "reading the control topic")
         while True:
             checked_at = self._checked_at

@@ -196,6 +196,20 @@ async def test_a_new_topic_that_fails_its_check_ends_the_worker(bench: ControlBe
     await control.stop()
 
 
+async def test_a_reader_that_stops_does_not_take_its_own_end_for_an_outage(
+    bench: ControlBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "newsift.control")
+    await bench.publish(FLOOD)
+    control, embedder = await bench.reader()
+    task = asyncio.ensure_future(control.follow(embedder))
+    await asyncio.sleep(0.1)
+    await control.stop()
+    await asyncio.wait([task], timeout=20)
+    assert task.cancelled()
+    assert caplog.messages == []
+
+
 async def test_each_refusal_is_logged_once_and_ten_at_a_time(
     bench: ControlBench, caplog: pytest.LogCaptureFixture
 ) -> None:
