@@ -369,9 +369,10 @@ def read_events(
 def refuse_promised(event: EventState) -> None:
     """A promise holds for the vectors of its profile only."""
     if event.profile is not None and event.profile.promise is not None:
+        renew = f"its profile is {event.profile_status} ({event.why}); undo that"
         raise InputError(
             f"event {event.name!r}: its threshold has a promise, which other vectors would break; "
-            "renew the promise, or give it up first (events forget)"
+            f"{renew if event.why else 'renew the promise'}, or give it up first (events forget)"
         )
 
 

@@ -142,8 +142,10 @@ def require_profile(event: EventState) -> Profile:
     """Raises without a profile in force."""
     if event.profile is None or event.why:
         why = f" ({event.why})" if event.why else ""
+        is_promised = event.profile is not None and event.profile.promise is not None
+        remedy = "undo that, or give its promise up (events forget) and " if is_promised else ""
         raise InputError(
-            f"event {event.name!r}: its profile is {event.profile_status}{why}; let the "
+            f"event {event.name!r}: its profile is {event.profile_status}{why}; {remedy}let the "
             "event learn one"
         )
     return event.profile

@@ -22,7 +22,8 @@ from newsift.files.articles import (
     read_page,
 )
 from newsift.files.read import DASH, text_in
-from newsift.operations.seed_topic import SeedTopic, find_key
+from newsift.operations.messages import notify
+from newsift.operations.seed_topic import SeedTopic, find_key, fits
 from newsift.web.client import RequestLimits, fetch
 from worker.config import Config
 from worker.seeds.profile import SeedOrProfile
@@ -278,7 +279,20 @@ def change_seeds(
         values[key] = draft.value
     require_room(state, contents, config)
     topic.publish(values, state)
+    if "threshold" in changes:
+        _report_replaced(contents, state)
     return contents
+
+
+def _report_replaced(seeds: Iterable[SeedOrProfile], state: ControlState) -> None:
+    """Their thresholds count once the profile is stale, or forgotten."""
+    for seed in seeds:
+        profile = state.profiles.get(seed.event)
+        if profile and seed.id in profile.seeds and fits(profile, state):
+            notify(
+                f"seed {seed.id!r}: the profile of its event replaces it, so this threshold has "
+                f"no effect now; set that of {profile.id!r}"
+            )
 
 
 def parse_record_object(name: str, value: bytes | None) -> dict[str, Any]:

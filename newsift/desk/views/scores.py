@@ -23,7 +23,6 @@ from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, promise_row, shorten_
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import IN_FORCE
 from newsift.operations.labels import merge_near_candidates
-from newsift.operations.messages import notify
 from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
@@ -187,9 +186,6 @@ def set_threshold(desk: Desk, request: ThresholdAction) -> dict[str, Any]:
     ids = [seed.id for seed in measure.seeds]
     if not ids:
         raise InputError(f"event {request.event!r}: no seed of it matches; add one or resume it")
-    promise = measure.event.profile_status == IN_FORCE and promise_row(measure.event, None)
     with desk.editor.topic() as topic:
         change_seeds(topic, topic.state(), ids, {"threshold": request.threshold}, desk.config)
-    if promise:
-        notify("the promise is given up: it was of another threshold")
     return {"threshold": request.threshold, "compared": len(ids)}

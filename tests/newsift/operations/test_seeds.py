@@ -6,11 +6,19 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.operations.keyed_topic import merge_by_time
-from newsift.operations.seed_drafts import read_seed_files, require_articles, seed_id, set_event
+from newsift.operations.messages import capture
+from newsift.operations.seed_drafts import (
+    change_seeds,
+    read_seed_files,
+    require_articles,
+    seed_id,
+    set_event,
+)
 from newsift.operations.seed_topic import seed_topic
 from tests.broker.clients import admin, create
 from tests.worker.kafka_side import SEEDS, Kafka
-from tests.worker.small import Mail
+from tests.worker.learned import profile_value
+from tests.worker.small import ARTICLES, Mail, value
 from worker.config import load_config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected
@@ -163,3 +171,68 @@ def test_partitions_are_merged_by_time_and_lose_no_record(late: int) -> None:
     reducer = ControlReducer()
     reducer.apply(merged)
     assert list(reducer.snapshot().seeds) == ["c"]  # a and b are deleted last
+
+
+PROMISE = {"precision": 0.8, "confidence": 0.9, "version": 1}
+
+
+@pytest.mark.parametrize("promise", [PROMISE, None])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"text": "The river rises again."}, "has changed since"),
+        ({"event": "other"}, "belongs to another event now"),
+        ({"paused": True}, "is paused"),
+        ({}, "does not exist any more"),
+    ],
+)
+def test_a_change_that_ends_a_profile_is_reported(
+    kafka: Kafka, changes: dict[str, Any], reason: str, promise: dict[str, Any] | None
+) -> None:
+    seed = {"text": ARTICLES["flood"], "event": "river"}
+    record = profile_value("river", {"a": ARTICLES["flood"]}, threshold=0.4, promise=promise)
+    kafka.send(SEEDS, record, b"profile|river")
+    kafka.send(SEEDS, value(**seed), b"a")
+    new = value(**seed | changes) if changes else None
+    with seed_topic(load_config()) as topic:
+        with capture() as lines:
+            topic.publish({b"a": value(**seed, url="https://x.y"), b"b": SHORT}, topic.state())
+        assert lines == []
+        with capture() as lines:
+            topic.publish({b"a": new}, topic.state())
+        (line,) = lines
+        assert f"seeds: 'a' {reason}" in line
+        assert ("promise" in line) is bool(promise)
+        with capture() as lines:
+            topic.publish({b"a": None}, topic.state())
+        assert lines == []
+
+
+def test_a_threshold_of_a_profile_gives_its_promise_up_and_says_so(kafka: Kafka) -> None:
+    record = profile_value("river", {"a": ARTICLES["flood"]}, threshold=0.4, promise=PROMISE)
+    kafka.send(SEEDS, value(text=ARTICLES["flood"], event="river"), b"a")
+    kafka.send(SEEDS, record, b"profile|river")
+    with seed_topic(load_config()) as topic:
+        for is_promised in (True, False):
+            with capture() as lines:
+                change_seeds(
+                    topic, topic.state(), ["profile|river"], {"threshold": 0.3}, load_config()
+                )
+            assert [line for line in lines if "promise" in line and "'river'" in line] == lines
+            assert len(lines) == is_promised
+
+
+def test_a_threshold_of_a_seed_that_a_profile_replaces_has_no_effect_and_says_so(
+    kafka: Kafka,
+) -> None:
+    kafka.send(SEEDS, value(text=ARTICLES["flood"], event="river"), b"a")
+    kafka.send(SEEDS, SHORT, b"b")
+    kafka.send(SEEDS, profile_value("river", {"a": ARTICLES["flood"]}), b"profile|river")
+    with seed_topic(load_config()) as topic:
+        with capture() as lines:
+            change_seeds(topic, topic.state(), ["a", "b"], {"threshold": 0.3}, load_config())
+        assert len(lines) == 1
+        assert "profile|river" in lines[0]
+        with capture() as lines:
+            change_seeds(topic, topic.state(), ["a"], {"url": "https://x.y"}, load_config())
+        assert lines == []

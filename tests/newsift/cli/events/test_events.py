@@ -227,3 +227,9 @@ def test_a_promise_lapses_when_few_posts_pass(newsift: Command, kafka: Kafka) ->
     kafka.send(SEEDS, None, b"fire")
     (row,) = rows(newsift("events", "list", "--json").out)
     assert row["lapsed"] == "its profile is stale"
+    for command in ("learn", "promise"):  # neither sends to the other
+        done = newsift("events", command, "ferry", "--yes")
+        assert done.code == 2
+        assert "'fire' does not exist any more" in done.err
+        assert "undo that, or give" in done.err
+        assert "events forget" in done.err

@@ -42,8 +42,9 @@ function Learn({ data, session }) {
   const { event, busy, run } = data;
   if (data.promised) {
     return html`<h2>Learn now</h2><p>Its threshold has a promise, which other vectors would break.
-      Renew the promise on the page <a href=${eventAddress(event, "judge")}>Judge</a>, or give it
-      up by going back below.</p>`;
+      ${data.why ? html`The profile is not in force (${data.why}): undo that` : html`Renew the
+      promise on the page <a href=${eventAddress(event, "judge")}>Judge</a>`}, or give it up by
+      going back below.</p>`;
   }
   if (!data.all_seeds) {
     return html`<h2>Learn now</h2><p>It has no seed that matches; <a href="#/seeds">add one</a> or
