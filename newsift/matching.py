@@ -20,11 +20,10 @@ from encoder.model.config import Side
 from encoder.score.exact import pair_scores
 from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
-from newsift.statistics.labels import PLATFORMS
 from worker.background_file import read_background
 from worker.match.matcher import Matcher
 from worker.match.records import match_id, select_why_tokens, shortest_float
-from worker.posts.outcome import Post
+from worker.posts.outcome import PLATFORMS, Post
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import SeedOrProfile

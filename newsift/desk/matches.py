@@ -14,11 +14,10 @@ from msgspec import Meta, Struct
 
 from newsift.files.rows import parse_match_record
 from newsift.operations.times import now_ms
-from newsift.statistics.labels import PLATFORMS
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.records import Match, MatchRecord
-from worker.posts.outcome import PostId
+from worker.posts.outcome import PLATFORMS, PostId
 from worker.posts.times import HOUR_MS, MINUTE_MS
 from worker.seeds.record import MAX_EVENT_BYTES, PROFILE_PREFIX
 

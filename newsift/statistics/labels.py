@@ -16,13 +16,12 @@ from encoder.errors import InputError, one_line
 from encoder.support.letters import marks_beyond
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts.checks import refusal
-from worker.posts.outcome import Post, PostId
+from worker.posts.outcome import PLATFORMS, Post, PostId
 from worker.seeds.record import MAX_EVENT_BYTES, parse_milliseconds
 from worker.seeds.reducer import TopicRecord, TopicReducer
 
 SCHEMA = "newsift.label/1"
 MAX_KEY_BYTES = 2**12
-PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "given"]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]

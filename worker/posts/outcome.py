@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 PostId = tuple[str, str]  # the platform, and the id that it gave
 
 
