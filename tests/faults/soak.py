@@ -284,7 +284,8 @@ class Soak:
             last = (worker.output.splitlines() or [""])[-1]
             self.surprises.append(f"{worker.log.parent.name} ended with {code}: {last}")
             self.note(self.surprises[-1])
-            if code < 0 or "Traceback" in worker.output:
+            # SIGTERM ends a worker that has to leave before it can handle the signal.
+            if (code < 0 and code != -signal.SIGTERM) or "Traceback" in worker.output:
                 self.crashes.append(self.surprises[-1])
 
     def committed(self) -> int | None:
