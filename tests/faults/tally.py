@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from kafka import TopicPartition
+from kafka.errors import KafkaError
 from numpy.typing import NDArray
 
 from tests.broker.clients import consumer, polled
@@ -162,10 +163,15 @@ class Reader(threading.Thread):
                 rows = polled(client)
                 for record in rows:
                     self._take(record)
-                if over and not rows:
-                    ends = client.end_offsets(self._parts)
-                    if all(client.position(part) >= ends[part] for part in self._parts):
-                        return
+                if over and not rows and self._is_at_end(client):
+                    return
+
+    def _is_at_end(self, client: Any) -> bool:
+        try:
+            ends = client.end_offsets(self._parts)
+        except (KafkaError, KeyError):  # a partition has no leader yet
+            return False
+        return all(client.position(part) >= ends[part] for part in self._parts)
 
     def finish(self) -> None:
         """Read to the end of what is there now."""
