@@ -113,15 +113,15 @@ def read_background(data: Path, skips: SkippedRows) -> Iterator[str]:
     None is a near-copy of a post that trains or sets automatic thresholds.
     """
     texts = [list(read_posts(file, skips)) for file in files(data, "tweets").values()]
-    elsewhere = {copy_key(text) for file in texts for text in file if share(text) < HELD_OUT_FROM}
-    elsewhere.discard("")
+    other_keys = {copy_key(text) for file in texts for text in file if share(text) < HELD_OUT_FROM}
+    other_keys.discard("")
     for file in texts:
-        judging = {
+        posts = {
             text
             for text in file
-            if share(text) >= HELD_OUT_FROM and copy_key(text) not in elsewhere
+            if share(text) >= HELD_OUT_FROM and copy_key(text) not in other_keys
         }
-        yield from sorted(judging, key=share)[:BACKGROUND]
+        yield from sorted(posts, key=share)[:BACKGROUND]
 
 
 PREVALENCE = 1 / 26

@@ -218,8 +218,8 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._consumer.start()
         places = [TopicPartition(self._topic, number) for number in range(self._partitions)]
         offsets = await self._consumer.committed_offsets(places)
-        if read := [place.partition for place in places if offsets[place] is not None]:
-            self._partitions = max(read) + 1  # more were added since the group last read
+        if numbers := [place.partition for place in places if offsets[place] is not None]:
+            self._partitions = max(numbers) + 1  # more were added since the group last read
         self._consumer.subscribe([self._topic], listener=self)
         await self._reader.start()
 

@@ -65,7 +65,7 @@ let listening = false;
 
 const notifyListeners = () => listeners.forEach((each) => each(numbers, !silence));
 
-function fallSilent(reason) {
+function setSilence(reason) {
   silence = reason;
   notifyListeners();
 }
@@ -76,15 +76,15 @@ export function listen() {
   source = new EventSource("/api/changes");
   source.addEventListener("change", (event) => {
     numbers = JSON.parse(event.data);
-    fallSilent(null);
+    setSilence(null);
   });
   source.onerror = () => {
-    if (source?.readyState !== EventSource.CLOSED) return fallSilent(NO_ANSWER);
+    if (source?.readyState !== EventSource.CLOSED) return setSilence(NO_ANSWER);
     source = null;
     // Without a session this leads to the login.
     read("/api/session")
       .then(() => "not updated: too many pages are open", () => NO_ANSWER)
-      .then(fallSilent)
+      .then(setSilence)
       .then(() => setTimeout(listen, RETRY_MS));
   };
 }

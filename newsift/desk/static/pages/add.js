@@ -21,8 +21,8 @@ export function dropFiles(files) {
   dispatchEvent(new Event("newsift-files"));
 }
 
-let unpublished = []; // Drafts outlive a look at another page.
-addEventListener("beforeunload", (event) => unpublished.length && event.preventDefault());
+let openDrafts = []; // They outlive a look at another page.
+addEventListener("beforeunload", (event) => openDrafts.length && event.preventDefault());
 
 const base64 = (file) =>
   new Promise((resolve, reject) => {
@@ -57,7 +57,7 @@ const toQuestion = (drafts) =>
   });
 
 export function Add() {
-  const [drafts, setDrafts] = useState(unpublished);
+  const [drafts, setDrafts] = useState(openDrafts);
   const [errors, setErrors] = useState([]);
   const [result, setResult] = useState(null);
   const [busy, setBusy] = useState("");
@@ -89,7 +89,7 @@ export function Add() {
     addEventListener("newsift-files", take);
     return () => removeEventListener("newsift-files", take);
   }, []);
-  useEffect(() => void (unpublished = drafts), [drafts]);
+  useEffect(() => void (openDrafts = drafts), [drafts]);
   const focus = () => document.querySelector("main").focus({ preventScroll: true });
   useEffect(focus, [drafts.length > 0, !!result]);
   const head = html`<p><a href="#/seeds">All seeds</a></p><h1>Add an article</h1>
