@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -28,12 +27,12 @@ from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import is_certify_post
 from tests.encoder.small import WORDS
-from tests.newsift.desk.matched import moment
+from tests.newsift.desk.matched import moment, topic
 from tests.worker.kafka_side import POSTS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.small import Mail
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
-from worker.kafka.reading import Offsets, TopicReader, connected
+from worker.kafka.reading import connected
 from worker.match.near import Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
@@ -48,6 +47,7 @@ NOW = 1_795_000_000_000
 HOURS = 10
 EVENT = "flood"
 SEEDS = {"river": "storm flood river city the river flood", "rain": "storm storm city flood"}
+SEED_ROWS = [("", text) for text in SEEDS.values()]
 
 
 def view_of(context: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
@@ -83,17 +83,6 @@ class FixedModel(DeskModel):
 
     def view(self) -> ControlView:
         return self.current_view
-
-
-class Topic:
-    def beginnings(self, _topic: str) -> Offsets:
-        return {0: 0}
-
-    def offsets_at(self, _topic: str, _since: int) -> Offsets:
-        return {0: 0}
-
-    def ends(self, _topic: str) -> Offsets:
-        return {0: 0}
 
 
 @dataclass
@@ -141,7 +130,7 @@ class Town:
 
 def town(context: ModelContext) -> Town:
     store = MatchStore(context.config, now=lambda: NOW)
-    store.begin(cast(TopicReader, Topic()))
+    store.begin(topic())
     return Town(context, stream(), store)
 
 
@@ -164,11 +153,8 @@ FAR = 1e-6
 
 def true_scores(here: Town) -> F32:
     enc = here.context.enc
-    rows = enc.articles([("", text) for text in SEED_TEXTS])
+    rows = enc.articles(SEED_ROWS)
     return np.array([enc.posts([post.text]).similarity(rows).max() for post, _ in here.posts])
-
-
-SEED_TEXTS = [str(record["text"]) for record in seeds_of().values()]
 
 
 def label(post: Post, text: Verdict, by: str = "anna", drawn: str = "certify") -> Label:
@@ -206,7 +192,7 @@ def test_the_hourly_rates_are_those_of_all_posts(
 def test_the_shares_of_the_background_are_those_of_a_slow_loop(context: ModelContext) -> None:
     here, now = town(context), view_of(context, seeds_of())
     data = figure_fields(scene(here, now))
-    rows = context.enc.articles([("", text) for text in SEED_TEXTS])
+    rows = context.enc.articles(SEED_ROWS)
     best = [float(context.background[n : n + 1].similarity(rows).max())
             for n in range(len(context.background))]  # fmt: skip
     for edge, share in zip(data["edges"], data["background"], strict=True):
@@ -230,8 +216,7 @@ def test_rates_below_an_old_threshold_count_from_its_change(context: ModelContex
 
 
 def test_a_profile_is_measured_by_the_other_half_of_the_background(context: ModelContext) -> None:
-    seeds = {name: ("", str(record["text"])) for name, record in seeds_of().items()}
-    profile = profile_of(context.enc, EVENT, seeds)
+    profile = profile_of(context.enc, EVENT, {name: ("", text) for name, text in SEEDS.items()})
     promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
     record = profile.record() | {"threshold": 0.55, "promise": promise}
     now = view_of(context, seeds_of() | {profile.id: record})
@@ -266,11 +251,7 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
     assert (round(float(scores[below.id]), 5), "unsure") in labelled
     assert (round(float(scores[drawn[0].id]), 5), "unsure") in labelled  # two people do not agree
     last = data["summaries"][-1]
-    # The near miss lies below them.
-    assert (last["random_labels"], last["share"]) == (
-        len(drawn),
-        None,
-    )
+    assert (last["random_labels"], last["share"]) == (len(drawn), None)  # the near miss lies below
     lowest = next(each for each in reversed(data["summaries"]) if each["share"])
     on = [n % 5 != 4 for n, post in enumerate(drawn) if scores[post.id] >= lowest["least"] - FAR]
     assert lowest["share"][1] == pytest.approx(np.mean(on))
