@@ -27,7 +27,7 @@ from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import is_certify_post
 from tests.encoder.small import WORDS
-from tests.newsift.desk.matched import moment, topic
+from tests.newsift.desk.matched import HOUR, moment, topic
 from tests.worker.kafka_side import POSTS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.small import Mail
@@ -37,12 +37,11 @@ from worker.match.near import Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
 from worker.posts.outcome import Post
-from worker.posts.times import DAY_MS, HOUR_MS
+from worker.posts.times import DAY_MS
 from worker.seeds.background import split_background
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ModelFacts, parse_control_state
 
-HOUR = 3_600_000
 NOW = 1_795_000_000_000
 HOURS = 10
 EVENT = "flood"
@@ -307,12 +306,12 @@ def test_a_measure_is_the_same_object_until_the_control_topic_changes(
 
 
 def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
-    ages = [30 * HOUR_MS, 20 * HOUR_MS, 5 * HOUR_MS, HOUR_MS - 1, 5]
+    ages = [30 * HOUR, 20 * HOUR, 5 * HOUR, HOUR - 1, 5]
     for n, age in enumerate(ages):
         kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
     with connected(load_config()) as cluster:
         result = read_stream_rate(cluster, POSTS, NOW)
-        assert result == StreamRate(4, NOW - 20 * HOUR_MS, NOW, 2)
+        assert result == StreamRate(4, NOW - 20 * HOUR, NOW, 2)
         assert result.hourly == pytest.approx(4 / 20)
         later = read_stream_rate(cluster, POSTS, NOW + 2 * DAY_MS)
     assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY_MS)
