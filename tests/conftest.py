@@ -17,12 +17,10 @@ from tests.worker.fake import Command, Outcome
 
 # The same examples in every run, so that a change is judged and not the dice; NEWSIFT_EXPLORE=1
 # draws new ones. How long they take says something of the machine alone.
-settings.register_profile(
-    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
 settings.register_profile("fast", settings.get_profile("steady"), max_examples=20)  # test-fast
-if not os.environ.get("NEWSIFT_EXPLORE"):
-    settings.load_profile("steady")
+settings.load_profile("explore" if os.environ.get("NEWSIFT_EXPLORE") else "steady")
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("NEWSIFT_SHARED", Path(__file__).parents[2] / "shared"))

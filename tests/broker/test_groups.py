@@ -11,31 +11,6 @@ from kafka.structs import OffsetAndMetadata
 from tests.broker.clients import admin, consumer, create, gather, producer, until, write
 
 
-@pytest.mark.anyio
-async def test_two_aiokafka_consumers_share_a_topic_and_one_takes_over(
-    address: str, unique: str
-) -> None:
-    create(address, unique, 4)
-
-    def joining() -> Any:
-        return AIOKafkaConsumer(
-            unique, bootstrap_servers=address, group_id=unique, heartbeat_interval_ms=100,
-            fetch_max_wait_ms=50,
-        )  # fmt: skip
-
-    async def shares(*clients: Any) -> None:
-        while any(len(each.assignment()) != 4 // len(clients) for each in clients):
-            for each in clients:
-                await each.getmany(timeout_ms=20)
-
-    async with asyncio.timeout(30), joining() as first:
-        await shares(first)
-        async with joining() as second:
-            await shares(first, second)
-            assert not first.assignment() & second.assignment()
-        await shares(first)
-
-
 def test_a_group_resumes_at_its_commit(address: str, unique: str) -> None:
     create(address, unique)
     write(address, unique, [b"%d" % n for n in range(10)])

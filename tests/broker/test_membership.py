@@ -179,6 +179,7 @@ async def test_partitions_stay_where_they_are_when_a_worker_comes_and_goes(
     async with join(None) as one, join(None) as two:
         await share(3, 3, of=[one, two])
         before = one.assignment(), two.assignment()
+        assert not before[0] & before[1]
         async with join(None) as three:
             await share(2, 2, 2, of=[one, two, three])
             assert one.assignment() < before[0]

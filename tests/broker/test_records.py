@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import TopicPartition
-from kafka.errors import KafkaError, MessageSizeTooLargeError
+from kafka.errors import MessageSizeTooLargeError
 
 from tests.broker.clients import consumer, create, gather, producer, read, read_to_end, until, write
 from tests.broker.wire import NO_ERROR, Idempotent
@@ -160,13 +160,6 @@ def test_a_topic_that_is_not_compacted_keeps_all_records(address: str, unique: s
     nudge(address, unique)
     nudge(address, unique)
     assert stored_rows(address, unique) == [(b"a", b"0"), (b"a", b"1")]
-
-
-def test_a_record_without_a_key_is_refused(address: str, unique: str) -> None:
-    create(address, unique, **EAGER)
-    with pytest.raises(KafkaError):
-        write(address, unique, [b"no key"], retries=0)
-    assert stored_rows(address, unique) == []
 
 
 OUT_OF_ORDER = 45

@@ -43,6 +43,10 @@ class Process:
             self.member, self.generation = answer.member_id, answer.generation_id
         return answer
 
+    def take_part(self) -> None:
+        self.join()
+        self.sync(b"assigned")
+
     def sync(self, *assignments: bytes) -> Any:
         kind = SyncGroupRequest.SyncGroupRequestAssignment
         request = SyncGroupRequest(
@@ -100,8 +104,7 @@ def processes(address: str, unique: str) -> Iterator[Any]:
 def test_an_instance_keeps_its_assignment_over_a_restart(processes: Any, version: int) -> None:
     """Also where it says something new about itself; an old client is not told that it leads."""
     former = processes("one", version=version)
-    former.join()
-    former.sync(b"assigned")
+    former.take_part()
     again = processes("one", version=version)
     joined = again.join(metadata=b"new")
     assert (joined.error_code, joined.generation_id) == (Code.NONE, former.generation)
@@ -123,8 +126,7 @@ def test_the_former_process_of_an_instance_is_fenced(
 ) -> None:
     create(address, unique)
     former, again = processes("one"), processes("one")
-    former.join()
-    former.sync(b"assigned")
+    former.take_part()
     again.join()
     assert former.heartbeat() == Code.FENCED_INSTANCE_ID
     assert former.commit(unique, 5) == Code.FENCED_INSTANCE_ID
@@ -138,8 +140,7 @@ def test_the_former_process_of_an_instance_is_fenced(
 
 def test_a_member_and_an_instance_that_do_not_belong_together_are_refused(processes: Any) -> None:
     process = processes("one")
-    process.join()
-    process.sync(b"assigned")
+    process.take_part()
     process.instance = "other"
     assert process.heartbeat() == Code.UNKNOWN_MEMBER_ID
     assert process.leave("") == Code.UNKNOWN_MEMBER_ID
@@ -147,8 +148,7 @@ def test_a_member_and_an_instance_that_do_not_belong_together_are_refused(proces
 
 def test_an_instance_is_removed_by_its_name(processes: Any) -> None:
     process = processes("one")
-    process.join()
-    process.sync(b"assigned")
+    process.take_part()
     assert process.leave("") == Code.NONE
     assert process.members() == []
     assert process.heartbeat() == Code.UNKNOWN_MEMBER_ID
@@ -156,8 +156,7 @@ def test_an_instance_is_removed_by_its_name(processes: Any) -> None:
 
 def test_a_join_that_waits_is_fenced_by_the_next_process(processes: Any) -> None:
     other, former, again = processes("other"), processes("one"), processes("one")
-    other.join()
-    other.sync(b"assigned")
+    other.take_part()
     former.wire.send(former.join_request())
     until(lambda: other.heartbeat() == Code.REBALANCE_IN_PROGRESS)
     again.wire.send(again.join_request())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
@@ -278,7 +278,6 @@ def flat(texts: list[list[int]]) -> tuple[I32, I64]:
     return ids, np.cumsum([0, *map(len, texts)]).astype(np.int64)
 
 
-@settings(deadline=None)
 @given(texts_of_ids, st.integers(0, 14), st.sampled_from(Side))
 def test_an_articles_lead_counts_twice(texts: list[list[int]], lead: int, side: Side) -> None:
     rows = dense_rows(forward, *flat(texts), side, lead)

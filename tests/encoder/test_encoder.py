@@ -67,7 +67,7 @@ def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encode
         np.testing.assert_allclose(enc.posts(TOPICS).dense[i], exact, atol=2e-3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(text=texts, k=st.integers(0, 2))
 def test_contributions_sum_to_the_score(paths: list[encoder.Encoder], text: str, k: int) -> None:
     for each in paths:
@@ -205,7 +205,7 @@ def crews(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Encoder]:
     return {n: encoder.load(folder, device="cpu", threads=n) for n in (1, 2, 3)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     given=many_texts, threads=st.sampled_from((1, 2, 3)), block=st.integers(1, 9),
     worth=st.integers(1, 200),

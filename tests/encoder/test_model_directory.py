@@ -256,38 +256,24 @@ def test_a_failed_write_keeps_the_old_model(
     assert [p.name for p in folder.parent.iterdir()] == [folder.name]
 
 
-def test_an_interrupt_between_the_renames_keeps_a_model(
-    model: Model, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("source", "mix"), [("m", 0.6), ("new", 0.2)], ids=["between the renames", "after them"]
+)
+def test_an_interrupt_of_the_renames_leaves_a_whole_model(
+    model: Model, folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, mix: float
 ) -> None:
     rename = Path.rename
 
     def interrupted(path: Path, target: Path) -> Path:
         moved = rename(path, target)
-        if target.name != folder.name:
+        if path.name == source:
             raise KeyboardInterrupt
         return moved
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_model(folder, replace(model, mix=0.2))
-    assert read_model(folder).mix == model.mix
-
-
-def test_an_interrupt_after_the_renames_is_raised_as_such(
-    model: Model, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rename = Path.rename
-
-    def interrupted(path: Path, target: Path) -> Path:
-        moved = rename(path, target)
-        if path.name == "new":
-            raise KeyboardInterrupt
-        return moved
-
-    monkeypatch.setattr(Path, "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_model(folder, replace(model, mix=0.2))
-    assert read_model(folder).mix == 0.2
+    assert read_model(folder).mix == mix
 
 
 def test_a_folder_that_is_no_model_is_not_overwritten(model: Model, tmp_path: Path) -> None:

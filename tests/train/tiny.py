@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from encoder.model.config import AstConfig
 from encoder.model.weights import F32, I32
+from encoder.score.lexical import SLOTS, Idf
+from encoder.text.tokenizer import Tokenizer
+from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
@@ -48,6 +52,11 @@ class Teacher(minilm.Teacher):
 
     def states(self, texts: Sequence[I32]) -> list[F32]:
         return [vectors([LINES[i] for i in pieces]) for pieces in texts]
+
+
+def reader() -> Tokenizer:
+    config = AstConfig(post_tokens=32, article_tokens=128)
+    return Tokenizer(WordPiece.from_lines(LINES), Idf(np.ones(SLOTS, np.float32)), config)
 
 
 def taught(data: Path, cache: Path) -> Path:

@@ -17,8 +17,6 @@ LABELS = "newsift-labels"
 PARTITIONS = {POSTS: 3, SEEDS: 1, MATCHES: 3, REJECTED: 3, LABELS: 1}
 CONFIGS = {LABELS: {"cleanup.policy": "compact"}}
 
-Headers = Sequence[tuple[str, bytes]]
-
 
 @dataclass(frozen=True)
 class Kafka:
@@ -27,7 +25,6 @@ class Kafka:
     address: Address
 
     def make(self, *topics: str) -> None:
-        """Create topics."""
         with admin(self.address) as client:
             client.create_topics({
                 name: {
@@ -41,11 +38,10 @@ class Kafka:
         topic: str,
         value: bytes | None,
         key: bytes | None = None,
-        headers: Headers = (),
+        headers: Sequence[tuple[str, bytes]] = (),
         at: int | None = None,
         partition: int | None = None,
     ) -> Any:
-        """Put a record into a topic, and say where it went."""
         with producer(self.address, max_request_size=2**25) as client:
             return client.send(
                 topic, value=value, key=key, headers=list(headers), timestamp_ms=at,
@@ -53,7 +49,6 @@ class Kafka:
             ).get(timeout=10)  # fmt: skip
 
     def fill(self, topic: str, values: Sequence[bytes], partition: int = 0) -> None:
-        """Put many values into a partition, in order."""
         write(self.address, topic, values, partition=partition)
 
     def records(self, topic: str) -> list[Any]:

@@ -18,12 +18,10 @@ class Example:
 
     @property
     def form(self) -> str:
-        """The form that the message has."""
         return self.name.partition("_")[0]
 
     @property
     def value(self) -> bytes:
-        """The message as Kafka carries it."""
         return json.dumps(self.message).encode()
 
 

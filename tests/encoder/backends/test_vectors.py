@@ -134,7 +134,7 @@ def test_vectors_are_the_oracles_in_parts_of_any_size(
 BACKENDS = {config: TorchBackend(mild_weights(config, WORDS), "cpu") for config in SHAPES[:6]}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 30), max_size=10),
     st.sampled_from(SHAPES[:6]),

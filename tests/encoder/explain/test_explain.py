@@ -40,7 +40,7 @@ ENCODERS = [
 
 
 @pytest.mark.parametrize(("name", "enc"), ENCODERS, ids=[name for name, _ in ENCODERS])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(text=st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join))
 def test_every_word_has_its_contribution_and_the_rest_is_the_biases(
     name: str, enc: encoder.Encoder, text: str
@@ -90,7 +90,7 @@ models = st.tuples(
 texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(models, texts, st.sampled_from(Side))
 def test_attention_is_the_last_stars_without_the_relay(
     model: tuple[AstConfig, int, int], ids: list[int], side: Side
@@ -184,7 +184,7 @@ def unit_vectors(count: int, dim: int, seed: int) -> F32:
     return unit
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, POOLING), st.integers(0, 9), token_texts, st.sampled_from(Side))
 def test_parts_are_what_the_cosine_loses_without_the_token(
     shape: int, seed: int, text: list[int], side: Side
@@ -201,7 +201,7 @@ def test_parts_are_what_the_cosine_loses_without_the_token(
     assert parts.sum(dtype=np.float64) + biases == pytest.approx(cosine, abs=len(text) * allowed)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 9), token_texts, st.sampled_from(Side))
 def test_the_attention_of_a_pooling_star_is_the_oracles(
     seed: int, text: list[int], side: Side

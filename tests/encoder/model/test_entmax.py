@@ -116,7 +116,7 @@ def test_gradcheck_in_float64_dense_and_ragged() -> None:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 999), st.floats(1.0, 2.0)
 )
@@ -133,7 +133,7 @@ def test_ragged_rows_equal_the_same_rows_alone(lengths: list[int], seed: int, al
 wild = st.floats(width=32, allow_nan=False) | st.sampled_from([-math.inf, math.inf, 0.0, 3e38])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(wild, max_size=7), st.floats(1.0, 2.0, width=32))
 def test_wild_rows_never_give_nan_and_masked_entries_exactly_nothing(
     row: list[float], alpha: float

@@ -122,8 +122,8 @@ def draw_vectors(
     weights: Weights, lengths: tuple[int, ...], seed: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The vectors of random tokens [N, d], and the offsets of texts of these lengths."""
-    ids = np.random.default_rng(seed).integers(0, VOCABULARY, sum(lengths))
-    return torch.tensor(weights.embedding[ids]), torch.tensor(np.cumsum((0, *lengths)))
+    ids, offsets = draw(lengths, seed)
+    return torch.tensor(weights.embedding[ids.numpy()]), offsets
 
 
 @pytest.mark.parametrize("config", SHAPES)

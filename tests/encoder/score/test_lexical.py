@@ -4,7 +4,7 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -71,7 +71,6 @@ def test_a_nonsensical_idf_is_refused(table: NDArray[np.float32]) -> None:
         Idf(table)
 
 
-@settings(deadline=None)
 @given(st.lists(words, max_size=5))
 def test_words_are_weighted_by_frequency_and_idf(texts: list[list[str]]) -> None:
     idf = Idf(np.linspace(0, 9, SLOTS, dtype=np.float32))
@@ -100,7 +99,6 @@ def test_a_word_of_all_texts_has_no_entry() -> None:
     assert dicts(rows) == [{}, {slot("storm"): 1.0}]
 
 
-@settings(deadline=None)
 @given(dict_rows, dict_rows, st.data())
 def test_dot_is_the_dictionaries_dot_in_every_batch(
     left: list[Row], right: list[Row], data: st.DataObject
@@ -117,7 +115,6 @@ def test_dot_is_the_dictionaries_dot_in_every_batch(
     np.testing.assert_array_equal(shuffled, whole[some][:, others])
 
 
-@settings(deadline=None)
 @given(dict_rows, st.data())
 def test_rows_are_indexed_like_a_list(rows: list[Row], data: st.DataObject) -> None:
     both, dictionaries = sparse(rows), dicts(sparse(rows))
@@ -131,7 +128,6 @@ def test_rows_are_indexed_like_a_list(rows: list[Row], data: st.DataObject) -> N
     assert dicts(both[mask]) == [row for row, yes in zip(dictionaries, mask, strict=True) if yes]
 
 
-@settings(deadline=None)
 @given(dict_rows)
 def test_unit_rows_have_length_one_or_are_zero(rows: list[Row]) -> None:
     for row, unit in zip(rows, dicts(sparse(rows).unit()), strict=True):

@@ -117,14 +117,12 @@ def test_real_articles_keep_title_and_lead(shared: Path) -> None:
         assert [word for word in words if word not in result] == [], title
 
 
-@settings(deadline=None)
 @given(st.lists(wild_text.filter(lambda text: "RT" not in text)))
 def test_a_chunk_is_cleaned_whatever_its_neighbours(texts: list[str]) -> None:
     apart = " ".join(filter(None, map(clean_post, texts)))
     assert clean_post("\n".join(texts)) == apart
 
 
-@settings(deadline=None)
 @given(wild_text)
 def test_a_clean_text_has_only_visible_characters(text: str) -> None:
     for cleaned in (clean_post(text), clean_article(text)):
@@ -145,7 +143,6 @@ def test_a_plain_word_is_cleaned_and_split_as_by_the_rules(word: str, side: Side
     assert split_words(word) == split_words(f"{word}\u200b") == [word]
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(Side),
     st.text("https:/t.co@AZ09_…é\"<&;#'", max_size=30) | st.sampled_from(FRAGMENTS),
@@ -245,7 +242,7 @@ def test_everyday_chunks_are_read_by_compiled_code_alone(chunk: str) -> None:
         assert compiled(chunk, side) == (ruled(chunk, side), [])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(chunks | wild_text, max_size=4).map("".join), st.sampled_from(Side))
 def test_compiled_code_reads_like_the_rules(text: str, side: Side) -> None:
     for chunk in text.split():
@@ -253,7 +250,7 @@ def test_compiled_code_reads_like_the_rules(text: str, side: Side) -> None:
         assert missed or result == ruled(chunk, side), chunk
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.text(SIGNS, max_size=30) | wild_text)
 def test_chunks_are_those_of_str_split(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")

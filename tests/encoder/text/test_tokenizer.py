@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.model.config import AstConfig, Side
@@ -59,7 +59,6 @@ def rebuilt(words: list[Word], side: Side, cap: int) -> Row:
 SHARED_TOKENIZER = tokenizer()
 
 
-@settings(deadline=None)
 @given(batches)
 def test_the_words_of_a_text_make_its_tokens(texts: list[str]) -> None:
     posts, articles = SHARED_TOKENIZER.posts(texts), SHARED_TOKENIZER.articles(texts)
@@ -71,7 +70,6 @@ def test_the_words_of_a_text_make_its_tokens(texts: list[str]) -> None:
             assert row == pytest.approx(expected, abs=1e-6)
 
 
-@settings(deadline=None)
 @given(batches)
 def test_a_text_has_the_same_tokens_alone_and_in_any_batch(texts: list[str]) -> None:
     together = read(tokenizer().posts(texts))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
@@ -55,7 +55,6 @@ def test_word_piece_equals_the_oracle_on_real_texts(shared: Path) -> None:
     assert_same([*(text for _, text in articles), *map(clean_article, articles)])
 
 
-@settings(deadline=None)
 @given(wild_text.map(encodable))
 def test_word_piece_equals_the_oracle_on_wild_text(text: str) -> None:
     assert_same([settled(form) for form in (text, clean_post(text), clean_article(text))])

@@ -256,5 +256,5 @@ class GroupMachine(RuleBasedStateMachine):
             assert walker.assignment == (walker.instance or walker.id).encode()
 
 
-GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestGroupWalk = GroupMachine.TestCase

@@ -1,4 +1,3 @@
-import resource
 import socket
 import struct
 import time
@@ -17,7 +16,7 @@ from newsift.broker.server import Address, running
 from newsift.broker.wire import MAX_ITEMS
 from tests.broker.clients import create, write
 from tests.broker.wire import Idempotent, Wire
-from tests.worker.kafka.batches.made import CODECS, batch, bomb, sealed, values
+from tests.worker.kafka.batches.made import CODECS, batch, bomb, peak_memory, sealed, values
 from worker.kafka.batches.header import HEADER
 
 MIB = 2**20
@@ -39,10 +38,6 @@ def stranger(broker: Address) -> Iterator[Idempotent]:
     yield made
     assert made.send(0, [b"on the same line"]).error_code == Code.NONE
     made.wire.close()
-
-
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def dialled(address: Address) -> socket.socket:
@@ -68,10 +63,10 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     stranger: Idempotent, codec: int, topic: str
 ) -> None:
     poison = bomb(codec, (128 if codec == 3 else 512) * MIB)  # lz4 packs least
-    before = peak()
+    before = peak_memory()
     stranger.topic = topic
     assert stranger.produce(poison).error_code == Code.MESSAGE_TOO_LARGE
-    assert peak() - before < 200 * MIB
+    assert peak_memory() - before < 200 * MIB
     stranger.topic = "t"
 
 
@@ -83,15 +78,10 @@ def test_a_batch_that_cannot_be_unpacked_is_refused(stranger: Idempotent, codec:
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_a_batch_with_a_wrong_count_or_checksum_is_refused(
-    stranger: Idempotent, codec: int
-) -> None:
+def test_a_batch_with_a_wrong_count_is_refused(stranger: Idempotent, codec: int) -> None:
     body = batch(values(100), codec)[HEADER.size :]
     for count in (1, 99, 101, 2**31 - 1):
         assert stranger.produce(sealed(body, codec, 0, count)).error_code in REFUSED
-    wrong = bytearray(sealed(body, codec, 0, 100))
-    wrong[-1] ^= 1
-    assert stranger.produce(bytes(wrong)).error_code == Code.CORRUPT_MESSAGE
 
 
 def test_a_batch_with_too_many_headers_is_refused(stranger: Idempotent) -> None:

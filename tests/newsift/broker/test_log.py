@@ -156,7 +156,7 @@ class LogMachine(RuleBasedStateMachine):
         assert [row.offset for row in read_all(self.log, offset)] == expected
 
 
-LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
 TestLog = LogMachine.TestCase
 
 

@@ -51,7 +51,7 @@ def is_alive(address: str) -> bool:
     return bool(ApiVersionsResponse.decode(answer[8:], version=0).error_code == 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_damaged_request_ends_only_its_connection(broker: Address, data: st.DataObject) -> None:
     whole = bytearray(frame(data.draw(st.sampled_from(REQUESTS))))

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 from tests.broker.clients import producer
@@ -16,6 +17,13 @@ HOSTILE = 'a</title><script>alert(1)</script>"&\u202e|<b>\x1b[31m'
 
 def moment(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def topic(first: int = 0, end: int = 0) -> Any:
+    """A cluster whose topic has one partition with these offsets."""
+    return SimpleNamespace(
+        beginnings=lambda _: {0: first}, offsets_at=lambda *_: {0: first}, ends=lambda _: {0: end}
+    )
 
 
 def within(at: int) -> int:
@@ -41,12 +49,12 @@ def record(
     return result if group is None else result | {"group": group, "new": True}
 
 
-def publish(kafka: Kafka, records: Sequence[dict[str, Any]], topic: str = MATCHES) -> None:
+def publish(kafka: Kafka, records: Sequence[dict[str, Any]]) -> None:
     rows = sorted((within(each["source"]["timestamp"]), n) for n, each in enumerate(records))
     with producer(kafka.address) as client:
         for at, n in rows:
             value = json.dumps(records[n]).encode()
-            client.send(topic, value=value, timestamp_ms=at, partition=n % 3)
+            client.send(MATCHES, value=value, timestamp_ms=at, partition=n % 3)
 
 
 def label(
@@ -71,3 +79,11 @@ def many(seed: int, count: int) -> list[dict[str, Any]]:
         for n in range(count)
     ]  # fmt: skip
     return created + [created[dice.randrange(count)] for _ in range(count // 10)]
+
+
+def firsts(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The first record of each post, by its id."""
+    result: dict[str, dict[str, Any]] = {}
+    for each in records:
+        result.setdefault(each["post"]["id"], each)
+    return result

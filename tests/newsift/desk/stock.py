@@ -5,10 +5,9 @@ import time
 from typing import Any
 
 from newsift.cli.demo import read_articles, read_posts
-from tests.newsift.desk.matched import moment, record
+from tests.newsift.desk.matched import HOUR, moment, record
 from tests.newsift.desk.place import Place
 
-HOUR = 3_600_000
 HOURS = 12
 PEOPLE = ("ann", "bela")
 EVENT = "ferry-fire"

@@ -1,11 +1,10 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from threading import Event, Thread
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unicodedata import category
 
 import pytest
@@ -24,27 +23,17 @@ from newsift.desk.matches import (
     MatchStore,
     StoryFilter,
 )
-from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, many, record
+from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, firsts, many, record, topic
+from tests.worker.small import Mail
 from worker.config import Config, load_config
-from worker.kafka.reading import Offsets, TopicReader
-from worker.kafka.sending import Headers
 
 NOW = NOON + 40 * HOUR
 
 
-@dataclass
-class Mail:
-    value: bytes | None
-    timestamp: int = NOON
-    partition: int = 0
-    topic: str = "matches"
-    offset: int = 0
-    key: bytes | None = None
-    headers: Headers = ()
-
-
-def mail(records: Iterable[dict[str, Any]]) -> list[Mail]:
-    return [Mail(json.dumps(each).encode(), each["source"]["timestamp"]) for each in records]
+def mail(records: Iterable[dict[str, Any]]) -> list[Any]:
+    return [
+        Mail(json.dumps(each).encode(), timestamp=each["source"]["timestamp"]) for each in records
+    ]
 
 
 def store_of(records: Iterable[dict[str, Any]]) -> MatchStore:
@@ -58,17 +47,13 @@ def rows_of(store: MatchStore) -> list[MatchRow]:
     return [row for story in stories for row in story.rows.values()]
 
 
-def firsts(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for n, each in enumerate(records) if each["post"] not in
-            [other["post"] for other in records[:n]]]  # fmt: skip
-
-
 def test_the_first_match_of_each_post_counts_in_its_hour() -> None:
     records = many(1, 200)
     counts = store_of(records).counts("ferry")
+    counted = firsts(records).values()
     for back in range(24):
         start = (NOW // HOUR - 23 + back) * HOUR
-        own = [r for r in firsts(records) if start <= r["source"]["timestamp"] < start + HOUR]
+        own = [r for r in counted if start <= r["source"]["timestamp"] < start + HOUR]
         assert counts.posts[back] == len(own)
         assert counts.stories[back] == sum(each["new"] for each in own)
     assert counts.platforms == {"plain": 200}
@@ -79,7 +64,7 @@ def test_stories_are_those_of_a_slow_loop() -> None:
     for each in records:
         each["post"]["text"] = dice.choice(["The FERRY sank", "a fire"])
         each["post"]["lang"] = dice.choice(["en", "de"])
-    records = firsts(records)
+    records = [*firsts(records).values()]
     required = StoryFilter(least=0.4, most=0.8, lang="en", text="ferry", count=1000)
     stories: dict[str, list[dict[str, Any]]] = {}
     for each in records:
@@ -122,17 +107,6 @@ def test_a_post_that_matches_again_counts_once_with_its_latest_score() -> None:
     assert (row.score, story.count, sum(store.counts("ferry").posts)) == (0.7, 1, 1)
 
 
-class Long:
-    def beginnings(self, _topic: str) -> Offsets:
-        return {0: 0}
-
-    def offsets_at(self, _topic: str, _since: int) -> Offsets:
-        return {0: 0}
-
-    def ends(self, _topic: str) -> Offsets:
-        return {0: matches.MAX_READ_RECORDS + 1}
-
-
 def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None:
     dice, records = random.Random(1), many(1, 300)
     for each in records:
@@ -142,7 +116,8 @@ def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None
         own["seed_version"], own["seed_id"] = dice.choice("abc"), "profile|ferry"
         each["matches"].append(own | {"seed_id": "beside", "seed_version": "b", "score": 0.99})
     records.sort(key=lambda each: dice.random())
-    hour = [each for each in firsts(records) if each["source"]["timestamp"] > NOW - HOUR]
+    counted = firsts(records).values()
+    hour = [each for each in counted if each["source"]["timestamp"] > NOW - HOUR]
     expected = Counter(each["matches"][0]["seed_version"] for each in hour)
     store = store_of(records)
     assert {name: store.pass_count("ferry", name) for name in "abc"} == expected
@@ -150,31 +125,18 @@ def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None
 
 
 def test_an_hour_that_is_not_read_whole_has_no_count() -> None:
-    store = MatchStore(Config(), now=lambda: NOW)
-    store.begin(cast(TopicReader, Long()))
+    store, long = MatchStore(Config(), now=lambda: NOW), topic(0, matches.MAX_READ_RECORDS + 1)
+    store.begin(long)
     store.take(mail([record("1", 0.5, NOW - HOUR + 1)]))
     assert store.pass_count("ferry", "a") is None
-    store.begin(cast(TopicReader, Long()))
+    store.begin(long)
     store.take(mail([record("1", 0.5, NOW - HOUR)]))
     assert store.pass_count("ferry", "a") == 0
 
 
-class Short:
-    """A topic of which retention has deleted all but two records of the day."""
-
-    def beginnings(self, _topic: str) -> Offsets:
-        return {0: 7}
-
-    def offsets_at(self, _topic: str, _since: int) -> Offsets:
-        return {0: 7}
-
-    def ends(self, _topic: str) -> Offsets:
-        return {0: 9}
-
-
 def test_a_day_of_which_records_were_deleted_begins_at_the_first_that_is_there() -> None:
     store = MatchStore(Config(), now=lambda: NOW)
-    assert store.begin(cast(TopicReader, Short())) == {0: 7}
+    assert store.begin(topic(7, 9)) == {0: 7}
     store.take(mail([record(name, 0.5, NOW - at) for name, at in (("1", 5 * HOUR), ("2", HOUR))]))
     assert store.since == NOW - 5 * HOUR
 
@@ -182,14 +144,14 @@ def test_a_day_of_which_records_were_deleted_begins_at_the_first_that_is_there()
 def test_the_store_answers_while_the_broker_does_not() -> None:
     asked, go, answers = Event(), Event(), list[list[str]]()
 
-    class Slow(Long):
-        def ends(self, topic: str) -> Offsets:
-            asked.set()
-            go.wait(10)
-            return super().ends(topic)
+    def wait(_topic: str) -> dict[int, int]:
+        asked.set()
+        go.wait(10)
+        return {0: 0}
 
-    store = MatchStore(Config(), now=lambda: NOW)
-    begin = Thread(target=store.begin, args=(cast(TopicReader, Slow()),))
+    store, slow = MatchStore(Config(), now=lambda: NOW), topic()
+    slow.ends = wait
+    begin = Thread(target=store.begin, args=(slow,))
     reader = Thread(target=lambda: answers.append(store.events()), daemon=True)
     begin.start()
     assert asked.wait(10)
@@ -252,7 +214,8 @@ def test_any_record_is_skipped_or_counted(
     wild_match = record("2", 0.5, group="g", match={of_match: other})
     values = [json.dumps(each).encode() for each in (wild, wild_match)]
     store = MatchStore(Config(), now=lambda: NOW)
-    store.take([Mail(value, at) for value in (*values, raw, None)])
+    odd_mail: Any = [Mail(value, timestamp=at) for value in (*values, raw, None)]
+    store.take(odd_mail)
     store.take(mail([record("3", 0.5, NOW, group="h")]))
     assert {row.number for row in rows_of(store)} <= {1, 2, 3, 4, 5}
     assert sum(store.counts("ferry").posts) >= 1

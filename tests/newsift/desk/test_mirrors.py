@@ -3,7 +3,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 
@@ -11,23 +10,22 @@ import pytest
 
 import encoder
 from encoder.errors import InputError
-from encoder.model_directory import write_model
 from newsift.desk import mirrors
 from newsift.desk.mirrors import TopicConsumer, TopicFollower, TopicMirrors
 from newsift.desk.model import DeskModel
 from newsift.desk.promise_tests import MATCHES_TTL_S, PromiseTests
 from newsift.operations.labels import EventMatch, label_topic
+from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_topic import seed_topic
 from newsift.statistics.labels import Label
 from tests.broker.clients import admin, create, until
-from tests.encoder.small import small_model
 from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import label
 from tests.worker.judged import match
 from tests.worker.kafka_side import MATCHES, PARTITIONS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.small import ARTICLES, same, small_encoder, value
-from worker.config import Config, ModelConfig, load_config
+from worker.config import Config, load_config
 from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.posts.outcome import Post, PostId
@@ -97,27 +95,18 @@ def test_a_new_partition_is_read_and_nothing_twice(kafka: Kafka) -> None:
         assert (recorder.values, recorder.begun) == ([b"old", b"new"], 1)
 
 
-def test_a_topic_that_was_created_again_is_read_from_its_start(kafka: Kafka) -> None:
-    create(str(kafka.address), "again")
-    kafka.fill("again", [b"old"] * 3)
-    with followed("again", retry_s=0.05) as (_, recorder):
-        until(lambda: len(recorder.values) == 3)
-        with admin(str(kafka.address)) as client:
-            client.delete_topics(["again"])
-        create(str(kafka.address), "again")
-        kafka.send("again", b"new")
-        until(lambda: recorder.values == [b"new"])
-        assert recorder.begun > 1
-
-
-@pytest.mark.parametrize("while_away", [False, True])
-def test_a_topic_that_was_created_again_with_more_records_is_read_from_its_start(
-    kafka: Kafka, while_away: bool
+@pytest.mark.parametrize(
+    ("count", "while_away", "limits"),
+    [(1, False, {}), (9, False, {"partitions_s": 0.1}), (9, True, {"partitions_s": 0.1})],
+    ids=["fewer records", "more records", "more records while away"],
+)
+def test_a_topic_that_was_created_again_is_read_from_its_start(
+    kafka: Kafka, count: int, while_away: bool, limits: dict[str, float]
 ) -> None:
-    address, name = str(kafka.address), f"more-{while_away}"
+    address, name = str(kafka.address), "again"
     create(address, name)
     kafka.fill(name, [b"old"] * 3)
-    with followed(name, retry_s=0.05, partitions_s=0.1) as (follower, recorder):
+    with followed(name, retry_s=0.05, **limits) as (follower, recorder):
         until(lambda: len(recorder.values) == 3)
         go = Event()
 
@@ -131,10 +120,10 @@ def test_a_topic_that_was_created_again_with_more_records_is_read_from_its_start
         with admin(address) as client:
             client.delete_topics([name])
         create(address, name)
-        kafka.fill(name, [b"new"] * 9)
+        kafka.fill(name, [b"new"] * count)
         recorder.obstacle = lambda: None
         go.set()
-        until(lambda: recorder.values == [b"new"] * 9)
+        until(lambda: recorder.values == [b"new"] * count)
         assert recorder.begun == 2
         assert follower.ready.wait(DEADLINE_S)
 
@@ -217,28 +206,17 @@ def control(**seeds: str) -> ControlState:
     return parse_control_state(records)
 
 
-def config_with(name: str) -> Config:
-    return replace(Config(), model=ModelConfig(name=name, device="cpu", threads=1))
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Config:
-    write_model(tmp_path / "model", small_model())
-    created = config_with(str(tmp_path / "model"))
-    return replace(created, matching=replace(created.matching, background_rate=0.05))
-
-
-def test_a_model_is_loaded_in_the_background(small: Config) -> None:
+def test_a_model_is_loaded_in_the_background(context: ModelContext) -> None:
     messages: list[str] = []
-    model = DeskModel(small, lambda: control(), lambda: messages.append(model.error))
+    model = DeskModel(context.config, lambda: control(), lambda: messages.append(model.error))
     assert "loaded" in model.error
     with pytest.raises(InputError, match="model: the model is still being loaded"):
         model.wait(0)
     model.start()
-    context = model.wait()
-    assert model.context is context
+    loaded = model.wait()
+    assert model.context is loaded
     assert (model.error, messages) == ("", [""])
-    assert context.enc.digest == encoder.load(small.model.name, device="cpu").digest
+    assert loaded.enc.digest == context.enc.digest
 
 
 @pytest.mark.parametrize("broken", [InputError("model: no"), ZeroDivisionError("by zero")])
@@ -250,7 +228,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(
 
     monkeypatch.setattr(encoder, "load", refuse)
     changed = Event()
-    model = DeskModel(config_with("default"), lambda: control(), changed.set)
+    model = DeskModel(Config(), lambda: control(), changed.set)
     model.start()
     with pytest.raises(InputError, match=str(broken)):
         model.wait()
@@ -259,13 +237,13 @@ def test_a_model_that_cannot_be_loaded_is_reported(
     assert str(broken) in model.error
 
 
-def test_the_events_are_made_once_for_each_version_of_the_records(small: Config) -> None:
+def test_the_events_are_made_once_for_each_version_of_the_records(context: ModelContext) -> None:
     now = control(a="storm flood river")
-    model = DeskModel(small, lambda: now, lambda: None)
+    model = DeskModel(context.config, lambda: now, lambda: None)
     with pytest.raises(InputError, match="still being loaded"):
         model.view()
     model.start()
-    context = model.wait()
+    model.wait()
     first = model.view()
     assert [seed.id for seed in model.view().events["flood"].seeds] == ["a"]
     assert model.view() is first

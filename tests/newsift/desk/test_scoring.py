@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -28,26 +27,26 @@ from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import is_certify_post
 from tests.encoder.small import WORDS
-from tests.newsift.desk.matched import moment
+from tests.newsift.desk.matched import HOUR, moment, topic
 from tests.worker.kafka_side import POSTS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.small import Mail
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
-from worker.kafka.reading import Offsets, TopicReader, connected
+from worker.kafka.reading import connected
 from worker.match.near import Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
 from worker.posts.outcome import Post
-from worker.posts.times import DAY_MS, HOUR_MS
+from worker.posts.times import DAY_MS
 from worker.seeds.background import split_background
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ModelFacts, parse_control_state
 
-HOUR = 3_600_000
 NOW = 1_795_000_000_000
 HOURS = 10
 EVENT = "flood"
 SEEDS = {"river": "storm flood river city the river flood", "rain": "storm storm city flood"}
+SEED_ROWS = [("", text) for text in SEEDS.values()]
 
 
 def view_of(context: ModelContext, records: Mapping[str, dict[str, object]]) -> ControlView:
@@ -83,17 +82,6 @@ class FixedModel(DeskModel):
 
     def view(self) -> ControlView:
         return self.current_view
-
-
-class Topic:
-    def beginnings(self, _topic: str) -> Offsets:
-        return {0: 0}
-
-    def offsets_at(self, _topic: str, _since: int) -> Offsets:
-        return {0: 0}
-
-    def ends(self, _topic: str) -> Offsets:
-        return {0: 0}
 
 
 @dataclass
@@ -141,7 +129,7 @@ class Town:
 
 def town(context: ModelContext) -> Town:
     store = MatchStore(context.config, now=lambda: NOW)
-    store.begin(cast(TopicReader, Topic()))
+    store.begin(topic())
     return Town(context, stream(), store)
 
 
@@ -164,11 +152,8 @@ FAR = 1e-6
 
 def true_scores(here: Town) -> F32:
     enc = here.context.enc
-    rows = enc.articles([("", text) for text in SEED_TEXTS])
+    rows = enc.articles(SEED_ROWS)
     return np.array([enc.posts([post.text]).similarity(rows).max() for post, _ in here.posts])
-
-
-SEED_TEXTS = [str(record["text"]) for record in seeds_of().values()]
 
 
 def label(post: Post, text: Verdict, by: str = "anna", drawn: str = "certify") -> Label:
@@ -206,7 +191,7 @@ def test_the_hourly_rates_are_those_of_all_posts(
 def test_the_shares_of_the_background_are_those_of_a_slow_loop(context: ModelContext) -> None:
     here, now = town(context), view_of(context, seeds_of())
     data = figure_fields(scene(here, now))
-    rows = context.enc.articles([("", text) for text in SEED_TEXTS])
+    rows = context.enc.articles(SEED_ROWS)
     best = [float(context.background[n : n + 1].similarity(rows).max())
             for n in range(len(context.background))]  # fmt: skip
     for edge, share in zip(data["edges"], data["background"], strict=True):
@@ -230,8 +215,7 @@ def test_rates_below_an_old_threshold_count_from_its_change(context: ModelContex
 
 
 def test_a_profile_is_measured_by_the_other_half_of_the_background(context: ModelContext) -> None:
-    seeds = {name: ("", str(record["text"])) for name, record in seeds_of().items()}
-    profile = profile_of(context.enc, EVENT, seeds)
+    profile = profile_of(context.enc, EVENT, {name: ("", text) for name, text in SEEDS.items()})
     promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
     record = profile.record() | {"threshold": 0.55, "promise": promise}
     now = view_of(context, seeds_of() | {profile.id: record})
@@ -266,11 +250,7 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
     assert (round(float(scores[below.id]), 5), "unsure") in labelled
     assert (round(float(scores[drawn[0].id]), 5), "unsure") in labelled  # two people do not agree
     last = data["summaries"][-1]
-    # The near miss lies below them.
-    assert (last["random_labels"], last["share"]) == (
-        len(drawn),
-        None,
-    )
+    assert (last["random_labels"], last["share"]) == (len(drawn), None)  # the near miss lies below
     lowest = next(each for each in reversed(data["summaries"]) if each["share"])
     on = [n % 5 != 4 for n, post in enumerate(drawn) if scores[post.id] >= lowest["least"] - FAR]
     assert lowest["share"][1] == pytest.approx(np.mean(on))
@@ -326,12 +306,12 @@ def test_a_measure_is_the_same_object_until_the_control_topic_changes(
 
 
 def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
-    ages = [30 * HOUR_MS, 20 * HOUR_MS, 5 * HOUR_MS, HOUR_MS - 1, 5]
+    ages = [30 * HOUR, 20 * HOUR, 5 * HOUR, HOUR - 1, 5]
     for n, age in enumerate(ages):
         kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
     with connected(load_config()) as cluster:
         result = read_stream_rate(cluster, POSTS, NOW)
-        assert result == StreamRate(4, NOW - 20 * HOUR_MS, NOW, 2)
+        assert result == StreamRate(4, NOW - 20 * HOUR, NOW, 2)
         assert result.hourly == pytest.approx(4 / 20)
         later = read_stream_rate(cluster, POSTS, NOW + 2 * DAY_MS)
     assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY_MS)

@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from encoder.model.config import AstConfig, Side
-from encoder.score.lexical import SLOTS, Idf
-from encoder.text.tokenizer import Tokenizer
-from encoder.text.vocabulary import WordPiece
-from tests.encoder.small import LINES
+from encoder.model.config import Side
 from tests.train import tiny
 from tests.train.folders import EVENTS, THINGS, read, training_folder, write
+from tests.train.tiny import reader
 from train.data.corpus import (
     Corpus,
     HeldOutKeys,
@@ -183,13 +180,6 @@ def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
     assert result.languages == {
         code: [row["text"] for row in taught_ones if row["lang"] == code] for code in ("nl", "th")
     }
-
-
-def reader() -> Tokenizer:
-    idf = Idf(np.ones(SLOTS, np.float32))
-    return Tokenizer(
-        WordPiece.from_lines(LINES), idf, AstConfig(post_tokens=32, article_tokens=128)
-    )
 
 
 def test_each_text_has_its_own_tokens_and_teacher_vector(data: Path, tmp_path: Path) -> None:

@@ -14,14 +14,12 @@ from pytorch_metric_learning.miners import MultiSimilarityMiner
 from torch import Tensor
 
 from encoder.errors import InputError
-from encoder.model.config import AstConfig
 from encoder.model.weights import F32
-from encoder.score.lexical import SLOTS, Idf
-from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import THINGS, training_folder
+from tests.train.tiny import reader
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, SkippedRows, TrainingArticle
 from train.loop.datasets import Datasets, concat_rows, make_datasets
@@ -180,11 +178,6 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Datasets:
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     return read_recipe(str(tiny.recipe(tmp_path_factory.mktemp("recipe"))))
-
-
-def reader() -> Tokenizer:
-    config = AstConfig(post_tokens=32, article_tokens=128)
-    return Tokenizer(WordPiece.from_lines(LINES), Idf(np.ones(SLOTS, np.float32)), config)
 
 
 def table(recipe: Recipe) -> TokenTable:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import encoder
 from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small import small_model
 from tests.train.folders import EVENTS, folder, pair_rows, training_folder, write
 from tests.worker.fake import Command
+from tests.worker.small import small_encoder
 from train.data.readers import Pair, SkippedRows, TrainingArticle
 from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol
@@ -71,12 +71,12 @@ def test_pools_join_only_where_nothing_was_trained_on(tmp_path: Path) -> None:
     assert not names[0] & names[2]
 
 
-def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
+def test_judging_pairs_is_judging_all_of_them() -> None:
     rows = pair_rows(40)
     pairs = pair_set(
         "x", [Pair(r["post"], TrainingArticle(r["title"], r["article"])) for r in rows]
     )
-    enc = encoder.load(model)
+    enc = small_encoder()
     figures = pair_figures(encoder_scorer(enc)(pairs.posts, pairs.stories), pairs)
     scores = enc.posts(pairs.posts).similarity(
         enc.articles([(s.title, s.text) for s in pairs.stories])
@@ -89,8 +89,8 @@ def test_judging_pairs_is_judging_all_of_them(model: Path) -> None:
     assert figures["mAP"] == pytest.approx(expected, abs=2e-3)
 
 
-def test_the_figures_of_a_crisis_are_counted_from_the_similarities(model: Path) -> None:
-    enc, crisis_set = encoder.load(model), crisis()
+def test_the_figures_of_a_crisis_are_counted_from_the_similarities() -> None:
+    enc, crisis_set = small_encoder(), crisis()
     articles = enc.articles([(s.title, s.text) for s in crisis_set.seeds])
     on, background = (
         enc.posts(posts).similarity(articles) for posts in (crisis_set.on, crisis_set.background)
@@ -207,12 +207,10 @@ def test_scores_stand_in_their_order_whichever_set_has_them() -> None:
 
 
 def test_the_card_holds_the_figures_and_no_text(
-    newsift: Command, tmp_path_factory: pytest.TempPathFactory
+    newsift: Command, model: Path, tmp_path: Path
 ) -> None:
-    root: Path = tmp_path_factory.mktemp("card")
-    write_model(root / "model", small_model())
     options = (
-        "evaluate", root / "model", "--data", folder(root / "data"), "--split", "all", "--no-peers",
+        "evaluate", model, "--data", folder(tmp_path), "--split", "all", "--no-peers",
         "--draws", 5, "--rate", 0.3,
     )  # fmt: skip
     plain, card = newsift(*options, "--wrong", 2), newsift(*options, "--card")
@@ -222,7 +220,7 @@ def test_the_card_holds_the_figures_and_no_text(
     assert plain.out.count("  post: ") in range(1, 7)  # two of each of three kinds at most
     for text in ("flood in the city", "music", "today"):
         assert text not in card.out
-    row = next(line for line in card.out.split("\n") if line.startswith(f"| {root / 'model'} |"))
+    row = next(line for line in card.out.split("\n") if line.startswith(f"| {model} |"))
     measured = [cell.partition(" ")[0] for cell in cells(row)[1:] if cell != "–"]
     assert len(measured) > 3
     assert all(figure in plain.out for figure in measured)

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-import encoder
-from encoder.model_directory import write_model
-from tests.encoder.small import small_model
+from tests.worker.small import small_encoder
 from train.data.readers import TrainingArticle
 from train.protocol.trust import (
     KINDS,
@@ -77,14 +75,8 @@ STORIES = (
 )
 
 
-@pytest.fixture(scope="module")
-def enc(tmp_path_factory: pytest.TempPathFactory) -> encoder.Encoder:
-    path = tmp_path_factory.mktemp("model") / "small"
-    write_model(path, small_model())
-    return encoder.load(path, device="cpu")
-
-
-def test_the_wrong_ones_above_the_threshold_come_by_falling_score(enc: encoder.Encoder) -> None:
+def test_the_wrong_ones_above_the_threshold_come_by_falling_score() -> None:
+    enc = small_encoder()
     articles = enc.articles(STORIES)
     score = enc.posts(POSTS).similarity(articles)
     cuts = np.sort(score, axis=0)[1]  # all but the lowest reach it

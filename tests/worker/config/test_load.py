@@ -213,7 +213,7 @@ NAMES = [(section, key) for section, keys in KEYS.items() for key in keys]
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(NAMES), LEAVES | st.lists(LEAVES, max_size=2), max_size=6))
 def test_random_values_give_a_configuration_or_a_refusal(
     file: Path, values: dict[tuple[str, str], object]
@@ -234,7 +234,7 @@ def test_random_values_give_a_configuration_or_a_refusal(
         assert result == value or str(result) == str(file.parent / str(value)) or value == ""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.sampled_from(
         ["a", "no", "1:2", "0x1", "-", "x y", "#", "null", "é: {", "5", "1e3", "a:", "'"]

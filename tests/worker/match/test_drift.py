@@ -53,7 +53,7 @@ batches = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(batches)
 def test_rates_are_those_of_a_list_of_all_posts(
     given_batches: list[tuple[int, list[int], int, list[str]]],

@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from encoder.embeddings import Embeddings, unit_rows
@@ -45,7 +45,6 @@ def slow(keys: list[StoryKey], vectors: Embeddings, most: int) -> list[StoryGrou
     return result
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 2**32), st.integers(0, 40), st.sampled_from([0.0, 0.15, 0.6, 0.75]),
     st.sampled_from([0.0, 0.1, 0.4]), st.integers(1, 6), st.lists(st.integers(1, 9)),

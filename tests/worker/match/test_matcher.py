@@ -96,7 +96,7 @@ def listed(result: SeedPairs) -> list[tuple[int, int, np.float32]]:
     return list(zip(result.posts.tolist(), result.seeds.tolist(), result.scores, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**6), st.integers(0, 30), st.integers(0, 90),
     st.sampled_from([0.0, 0.3, 0.7, 0.99]), st.sampled_from([3, 40, 400]),
@@ -179,7 +179,7 @@ def test_a_limit_beyond_the_number_of_seeds_takes_no_memory() -> None:
     assert matcher.match(texts, np.zeros(3, np.int64)).counts.min() >= 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**6), st.integers(0, 20), st.integers(1, 70), st.sampled_from([0.0, 0.7]),
     st.sampled_from([0.0, 0.2, 1.0]), st.sampled_from([0, 2, 1000]), st.sampled_from([32, 512]),

@@ -131,7 +131,7 @@ def test_without_seeds_posts_are_counted_and_nothing_else() -> None:
     assert (outcome.without_seeds, outcome.matched, len(outcome.records)) == (2, 0, 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 12), min_size=1, max_size=8))
 def test_any_batching_writes_the_same_records_whatever_the_neighbours(
     seed: int, sizes: list[int]

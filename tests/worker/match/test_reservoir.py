@@ -27,12 +27,10 @@ def add(near: NearMisses, places: np.ndarray) -> None:
 
 
 def places(event: int, stratum: int) -> list[int]:
-    """The posts of a stratum."""
     return [n for n in range(len(POSTS)) if (EVENTS[n], STRATA[n]) == (event, stratum)]
 
 
 def names(stratum: Stratum) -> list[int]:
-    """The posts that are kept."""
     return [int(near.post.id) for near in stratum.kept]
 
 

@@ -2,7 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -175,7 +175,6 @@ def test_which_events_are_named_depends_on_the_seed_set_and_not_on_its_history()
     assert by_name(second)["matches_total other"] == 6
 
 
-@settings(deadline=None)
 @given(st.lists(st.text() | st.text(st.characters(categories=["Cs"])), max_size=5))
 def test_any_event_name_can_be_served(events: list[str]) -> None:
     metrics = Metrics()
@@ -187,7 +186,6 @@ def test_any_event_name_can_be_served(events: list[str]) -> None:
     assert max(len(labels[0][1]) for name, labels in result if "matches_total" in name) <= 100
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.floats(-2, 2) | st.sampled_from([0.0, 0.5, 1.0]), max_size=20)))
 def test_a_batch_histogram_counts_like_a_slow_loop(batches: list[list[float]]) -> None:
     bounds = (0.0, 0.5, 1.0)

@@ -1,22 +1,19 @@
 import asyncio
-import contextlib
-import json
 import logging
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import aiohttp
 import numpy as np
 import pytest
-from yarl import URL
 
 import worker.metrics.visits
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SparseRows
+from tests.worker.raw_http import Reply, read_all
 from worker.config import WebConfig
 from worker.errors import ConfigError
 from worker.metrics.registry import Metrics
@@ -36,17 +33,6 @@ from worker.seeds.vectors import SeedVectors
 pytestmark = pytest.mark.anyio
 
 
-@dataclass
-class Reply:
-    status: int
-    body: str
-    kind: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
 @asynccontextmanager
 async def serving(
     state: Callable[[], Health] = Health,
@@ -63,14 +49,9 @@ async def serving(
 
 async def get(path: str, *states: Health, near: Any = lambda _: None) -> list[Reply]:
     left = iter(states or [Health()])
-    async with serving(lambda: next(left), near=near) as web, aiohttp.ClientSession() as session:
-        replies = []
-        for _ in states or [Health()]:
-            url = URL(f"http://127.0.0.1:{web.port}{path}", encoded=True)
-            async with session.get(url) as answer:
-                kind = answer.headers["Content-Type"]
-                replies.append(Reply(answer.status, await answer.text(), kind))
-        return replies
+    message = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    async with serving(lambda: next(left), near=near) as web:
+        return [Reply.of(await ask(web, message)) for _ in states or [Health()]]
 
 
 def seed_set() -> SeedSet:
@@ -98,8 +79,9 @@ def taken(*ports: int) -> Iterator[None]:
 
 async def test_metrics_are_served_as_text() -> None:
     [reply] = await get("/metrics")
-    assert (reply.status, reply.kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert "newsift_posts_read_total 0.0\n" in reply.body
+    kind = "text/plain; version=0.0.4; charset=utf-8"
+    assert (reply.status, reply.headers["content-type"]) == (200, kind)
+    assert b"newsift_posts_read_total 0.0\n" in reply.body
 
 
 async def test_health_and_readiness_follow_the_state() -> None:
@@ -119,7 +101,8 @@ async def test_seeds_are_listed_by_their_status() -> None:
     stale = StaleProfile("profile|dam", "seeds: 'dam' is paused")
     seeds = replace(seed_set(), paused=(quake,), stale=(stale,))
     [result] = await get("/seeds", Health(seeds=seeds))
-    assert (result.status, result.kind) == (200, "application/json; charset=utf-8")
+    kind = "application/json; charset=utf-8"
+    assert (result.status, result.headers["content-type"]) == (200, kind)
     dam, fire = seeds.seeds
     assert result.json == {
         "seed_set": "abcdef012345",
@@ -185,7 +168,6 @@ async def test_near_misses_of_an_event(query: str, status: int) -> None:
         assert reply.json == {"event": "storm"}
 
 
-PATIENCE_S = 20.0
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
@@ -196,19 +178,11 @@ async def connect(web: Web, request: bytes = b"") -> Pair:
     return reader, writer
 
 
-async def read_all(pair: Pair) -> bytes:
-    """All that comes until the server ends the connection."""
-    reader, writer = pair
-    result = b""
-    with contextlib.suppress(ConnectionResetError):
-        while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
-            result += some
+async def ask(web: Web, message: bytes) -> bytes:
+    reader, writer = await connect(web, message)
+    result = await read_all(reader)
     writer.transport.abort()  # what was refused is not sent to its end
     return result
-
-
-async def ask(web: Web, message: bytes) -> bytes:
-    return await read_all(await connect(web, message))
 
 
 @pytest.fixture
@@ -225,10 +199,10 @@ async def test_idle_connections_keep_nobody_out(message: bytes) -> None:
     async with serving() as web:
         idle = [await connect(web, message) for _ in range(300)]
         assert (await ask(web, HEALTH)).startswith(b"HTTP/1.1 200 ")
-        oldest = [await read_all(pair) for pair in idle[: 300 - MAX_CONNECTIONS]]
+        oldest = [await read_all(reader) for reader, _ in idle[: 300 - MAX_CONNECTIONS]]
         assert set(oldest) == {b""}
         assert not idle[-1][0].at_eof()
-        for _, writer in idle[300 - MAX_CONNECTIONS :]:
+        for _, writer in idle:
             writer.close()
 
 

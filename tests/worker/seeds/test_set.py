@@ -156,7 +156,7 @@ values = st.sampled_from(
 logs = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c", b"\xff", None]), values), max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(logs)
 def test_a_set_holds_embeddings_thresholds_and_expiry_of_the_latest_records(
     log: list[tuple[bytes | None, bytes | None]],
@@ -298,8 +298,6 @@ def test_the_prefix_of_a_key_is_reserved_for_profiles() -> None:
         ({"event": "ü" * 121}, "event: 242 bytes, 240 are allowed"),
         ({"event": "\ud800"}, "event: holds a lone surrogate"),
         ({"vectors": None}, "vectors: no safetensors"),
-        ({"vectors": "x"}, "vectors: no base64"),
-        ({"vectors": "A" * 300_000}, "vectors: 300000 characters, 262144 are allowed"),
         ({"vectors": "A" * 10_000_000}, "limits.article_bytes: 1000"),
         ({"seeds": ["flood"]}, "seeds: an array, expected an object"),
         ({"seeds": {"flood": 7}}, "seeds: a version is not a string"),

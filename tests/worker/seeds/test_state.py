@@ -340,7 +340,7 @@ changes = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(changes, max_size=14), st.sets(st.integers(0, 13)), st.sets(st.integers(0, 13)))
 def test_any_batching_and_compaction_gives_the_same_set(
     log: list[tuple[bytes, bytes | None]], dropped: set[int], pauses: set[int]

@@ -27,7 +27,7 @@ def matches(seeds: SeedSet) -> list[np.ndarray]:
     return [pairs.posts, pairs.seeds, pairs.scores, pairs.counts, pairs.hits]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(CHANGES)
 def test_changes_lead_to_the_same_set_and_matches_as_a_fresh_start(
     changes: list[dict[str, str | None]],

@@ -47,7 +47,7 @@ def expected(changes: Changes) -> State:
     return live, {n for n, value in latest.items() if value is not None and n not in live}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(changes, changes)
 async def test_early_and_late_readers_agree_with_a_dictionary(
     before: Changes, after: Changes

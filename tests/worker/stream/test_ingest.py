@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -68,17 +69,23 @@ async def test_large_posts_are_not_unpacked_beyond_a_batch_and_a_step(bench: Ben
     assert len(bench.consumer.rest[PLACE]) == 26
 
 
-async def test_messages_read_just_before_an_error_are_read_again(bench: Bench) -> None:
-    """aiokafka's position is past it by then, and what is read next would be committed over it."""
+def fail_next_steps(bench: Bench, before: Callable[[], object] = lambda: None) -> None:
+    """Let a fetch fail where it takes what has arrived beside the records of its first step."""
     fetch = bench.consumer.getmany
 
     async def failing(**options: Any) -> dict[TopicPartition, list[Any]]:
         if not options["timeout_ms"]:
+            before()
             raise NotLeaderForPartitionError
         return await fetch(**options)
 
     bench.consumer.getmany = failing  # type: ignore[method-assign]
     bench.feed(module.STEP_RECORDS * 2)
+
+
+async def test_messages_read_just_before_an_error_are_read_again(bench: Bench) -> None:
+    """aiokafka's position is past it by then, and what is read next would be committed over it."""
+    fail_next_steps(bench)
     await bench.wait_for(lambda: bench.consumer.sought)
     assert bench.consumer.sought == {PLACE: 0}
 
@@ -87,16 +94,7 @@ async def test_what_an_old_assignment_has_read_moves_no_position_of_the_new_one(
     bench: Bench,
 ) -> None:
     """It begins where the group has committed: batches in flight are dropped and read again."""
-    fetch = bench.consumer.getmany
-
-    async def failing(**options: Any) -> dict[TopicPartition, list[Any]]:
-        if not options["timeout_ms"]:
-            bench.ledger.drop()
-            raise NotLeaderForPartitionError
-        return await fetch(**options)
-
-    bench.consumer.getmany = failing  # type: ignore[method-assign]
-    bench.feed(module.STEP_RECORDS * 2)
+    fail_next_steps(bench, bench.ledger.drop)
     await bench.wait_for(lambda: bench.ledger.epoch > 0)
     bench.feed()
     await bench.wait_for(lambda: not bench.consumer.ready)

@@ -47,41 +47,32 @@ def test_the_keyboard_opens_a_page_and_a_name_survives_a_reload(window: Window) 
     expect(page.get_by_label("You are")).to_have_value("Ann")
 
 
-def test_a_page_without_a_session_requests_the_token(window: Window, place: Place) -> None:
-    window.bears("401")
-    window.enter(place.desk(NEWSIFT_DESK__TOKEN=TOKEN).address)
-    page = window.open()
-    field = page.get_by_label("The desk's token")
-    field.fill(f"not {TOKEN}")
-    field.press("Enter")
-    expect(page.get_by_text("token: is not the desk's")).to_be_visible()
-    field.fill(TOKEN)
-    field.press("Enter")
-    expect(page.get_by_role("heading", name="Events")).to_be_visible()
-    window.context.clear_cookies()
-    expect(field).to_be_visible()  # the page's next request is refused
-
-
-def test_what_was_typed_outlives_a_session(window: Window, place: Place) -> None:
+def test_the_page_requests_the_token_and_what_was_typed_outlives_a_session(
+    window: Window, place: Place
+) -> None:
     window.bears("401")
     window.enter(place.desk(NEWSIFT_DESK__TOKEN=TOKEN).address)
     page = window.open("seeds/add")
     field = page.get_by_label("The desk's token")
-    field.fill(TOKEN)
-    field.press("Enter")
+
+    def log_in(token: str) -> None:
+        field.fill(token)
+        field.press("Enter")
+
+    log_in(f"not {TOKEN}")
+    expect(page.get_by_text("token: is not the desk's")).to_be_visible()
+    log_in(TOKEN)
     page.get_by_label("Paste a text").fill("a fire in the harbour")
     window.context.clear_cookies()
-    expect(field).to_be_visible()
-    field.fill(TOKEN)
-    field.press("Enter")
+    expect(field).to_be_visible()  # the page's next request is refused
+    log_in(TOKEN)
     expect(field).to_have_count(0)
     expect(page.get_by_label("Paste a text")).to_have_value("a fire in the harbour")
     page.get_by_role("link", name="Health").click()
     window.context.clear_cookies()
     refusal = page.get_by_role("main").get_by_text("token: is missing").first
     expect(refusal).to_be_visible()
-    field.fill(TOKEN)
-    field.press("Enter")
+    log_in(TOKEN)
     expect(refusal).to_have_count(0)
 
 

@@ -6,7 +6,8 @@ import pytest
 from newsift.desk.guard import MAX_IDLE_S, MAX_SESSIONS, Sessions
 from newsift.desk.views import ENDPOINTS
 from tests.newsift.desk.place import Place
-from tests.newsift.desk.server.visiting import TOKEN, Reply, Visitor, visited
+from tests.newsift.desk.server.visiting import TOKEN, Visitor, visited
+from tests.worker.raw_http import Reply
 
 BEARER = f"Bearer {TOKEN}"
 
@@ -219,26 +220,19 @@ def test_a_stream_ends_with_its_session() -> None:
     assert b"event: change" not in visited(visit, token=TOKEN)
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_session_ends_twelve_hours_after_its_last_request() -> None:
-    clock = Clock()
-    sessions = Sessions(clock)
+    now = 0.0
+    sessions = Sessions(lambda: now)
     first, second = sessions.begin(), sessions.begin()
     assert MAX_IDLE_S == 12 * 3600
-    clock.now += MAX_IDLE_S
+    now += MAX_IDLE_S
     assert sessions.use(first)
     assert sessions.holds(second)  # which does not prolong it
-    clock.now += 1
+    now += 1
     assert sessions.use(first)
     assert not sessions.use(second)
     assert not sessions.use("")
-    clock.now += MAX_IDLE_S + 1
+    now += MAX_IDLE_S + 1
     assert not sessions.holds(first)
 
 

@@ -26,12 +26,11 @@ from tests.newsift.desk.server.visiting import (
     DONE,
     FILES,
     HELD,
-    Reply,
     Visitor,
     listened,
-    read_all,
     visited,
 )  # fmt: skip
+from tests.worker.raw_http import Reply, read_all
 from worker.log import AUDIT_LOGGER, JsonLine, OneLine
 
 NOT_THERE = [

@@ -7,7 +7,6 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,11 +23,11 @@ from newsift.desk.api import (
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
 from newsift.operations.messages import notify
+from tests.worker.raw_http import PATIENCE_S, Reply, read_all
 from worker.config import Config, WebConfig
 from worker.config.secret import Secret
 from worker.errors import RunError
 
-PATIENCE_S = 60.0
 TOKEN = "correct horse battery staple"
 T = TypeVar("T")
 
@@ -78,32 +77,6 @@ def say_word(_desk: Desk, values: Word) -> int:
 
 
 ENDPOINTS = (echo, held, last_file, say_word)
-
-
-@dataclass
-class Reply:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @classmethod
-    def of(cls, raw: bytes) -> "Reply":
-        head, _, body = raw.partition(b"\r\n\r\n")
-        first, *rows = head.decode().split("\r\n")
-        named = (row.partition(": ") for row in rows)
-        return cls(int(first.split()[1]), {k.lower(): v for k, _, v in named}, body)
-
-
-async def read_all(reader: asyncio.StreamReader) -> bytes:
-    result = b""
-    with contextlib.suppress(ConnectionResetError):
-        while some := await asyncio.wait_for(reader.read(2**16), PATIENCE_S):
-            result += some
-    return result
 
 
 Page = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -2,30 +2,27 @@ import json
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-import encoder
+from encoder import Encoder
 from encoder.errors import InputError
-from encoder.model_directory import write_model
 from newsift.desk import seed_editor
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
 from newsift.desk.views.events import MAX_LABELS, MAX_LIST_TEXT_CHARS, events, match, matches, story
+from newsift.operations.model_context import ModelContext
 from tests.broker.clients import until
-from tests.encoder.small import small_model
 from tests.newsift.desk.client import call, open_desk
 from tests.newsift.desk.matched import HOSTILE, HOUR, label, record
 from tests.newsift.worker_web import worker_web
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
-from worker.config import load_config
 from worker.errors import BrokerError
 from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
@@ -35,14 +32,26 @@ TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
 
 
 @pytest.fixture
-def desk(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    write_model(tmp_path / "small", small_model())
-    monkeypatch.setenv("NEWSIFT_MODEL__NAME", str(tmp_path / "small"))
+def desk(kafka: Kafka, context: ModelContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setenv("NEWSIFT_MODEL__NAME", context.config.model.name)
     monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND_RATE", "0.05")
     for name, text in TEXTS.items():
-        kafka.send(SEEDS, json.dumps({"text": text, "event": "flood"}).encode(), name.encode())
+        seed(kafka, name, text)
     with open_desk(model=True, matches=True) as desk:
         yield desk
+
+
+def seed(kafka: Kafka, name: str, text: str = "storm city", **more: Any) -> None:
+    kafka.send(SEEDS, json.dumps({"text": text, "event": "flood", **more}).encode(), name.encode())
+
+
+PROMISE = {"precision": 0.8, "confidence": 0.9, "labels": 22, "rate": 0.01}
+
+
+def profile(kafka: Kafka, enc: Encoder, **more: Any) -> str:
+    created = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
+    kafka.send(SEEDS, json.dumps(created.record() | more).encode(), created.id.encode())
+    return created.version
 
 
 def cuts_of(kafka: Kafka) -> dict[str, float | None]:
@@ -79,23 +88,20 @@ def test_a_threshold_is_set_for_all_seeds_and_removed_again(
 
 
 def test_a_new_threshold_ends_the_promise_as_with_the_command(
-    desk: Desk, kafka: Kafka, newsift: Command
+    desk: Desk, kafka: Kafka, context: ModelContext, newsift: Command
 ) -> None:
-    enc = encoder.load(load_config().model.name, device="cpu", threads=1)
-    profile = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
-    promise = {"precision": 0.8, "confidence": 0.9, "rate": 0.001}
-    value = json.dumps(profile.record() | {"threshold": 0.5, "promise": promise}).encode()
-    kafka.send(SEEDS, value, profile.id.encode())
+    name = "profile|flood"
+    profile(kafka, context.enc, threshold=0.5, promise=PROMISE)
     until(lambda: call(desk, scores.scores, event="flood")["state"] == "in force")
     assert call(desk, scores.scores, event="flood")["promise"]["threshold"] == 0.5
     set_threshold(desk, 0.625)
     by_desk = kafka.records(SEEDS)[-1]
-    kafka.send(SEEDS, value, profile.id.encode())
-    assert newsift("seeds", "set", profile.id, "--threshold", 0.625).code == 0
+    profile(kafka, context.enc, threshold=0.5, promise=PROMISE)
+    assert newsift("seeds", "set", name, "--threshold", 0.625).code == 0
     by_command = kafka.records(SEEDS)[-1]
     assert (by_desk.key, by_desk.value) == (by_command.key, by_command.value)
     assert "promise" not in json.loads(by_desk.value)
-    assert cuts_of(kafka) == {"river": None, "rain": None, profile.id: 0.625}
+    assert cuts_of(kafka) == {"river": None, "rain": None, name: 0.625}
 
 
 @pytest.mark.parametrize(
@@ -128,33 +134,19 @@ def test_invalid_records_leave_the_page_whole(desk: Desk, kafka: Kafka) -> None:
 
 
 PAST = "2020-01-01T00:00:00Z"
-PROMISE = {"precision": 0.8, "confidence": 0.9, "labels": 22, "rate": 0.01}
-
-
-def page(desk: Desk, **values: Any) -> Any:
-    return call(desk, events, **values)
 
 
 def row(desk: Desk, name: str = "flood") -> Any:
-    return next((each for each in page(desk)["events"] if each["event"] == name), {})
+    return next((each for each in call(desk, events)["events"] if each["event"] == name), {})
 
 
-def seed(kafka: Kafka, name: str, text: str = "storm city", **more: Any) -> None:
-    kafka.send(SEEDS, json.dumps({"text": text, "event": "flood", **more}).encode(), name.encode())
-
-
-def profile(kafka: Kafka, **more: Any) -> str:
-    enc = encoder.load(load_config().model.name, device="cpu", threads=1)
-    created = profile_of(enc, "flood", {name: ("", text) for name, text in TEXTS.items()})
-    kafka.send(SEEDS, json.dumps(created.record() | more).encode(), created.id.encode())
-    return created.version
-
-
-def test_thresholds_are_those_that_hold_now(desk: Desk, kafka: Kafka) -> None:
-    enc, rate = encoder.load(load_config().model.name, device="cpu", threads=1), 0.05
+def test_thresholds_are_those_that_hold_now(
+    desk: Desk, kafka: Kafka, context: ModelContext
+) -> None:
+    enc, rate = context.enc, 0.05
     cuts = [float(enc.thresholds(enc.articles([text]), rate)[0]) for text in TEXTS.values()]
     assert row(desk)["thresholds"] == pytest.approx(sorted(cuts))
-    profile(kafka, threshold=0.5)
+    profile(kafka, enc, threshold=0.5)
     until(lambda: row(desk)["thresholds"] == [0.5])
     seed(kafka, "beside", threshold=0.875)
     until(lambda: row(desk)["thresholds"] == [0.5, 0.875])
@@ -163,8 +155,10 @@ def test_thresholds_are_those_that_hold_now(desk: Desk, kafka: Kafka) -> None:
     assert (answer["profile"], answer["promise"]) == ({"state": "in force", "why": ""}, None)
 
 
-def test_a_stale_profile_has_a_reason_and_its_seeds_match(desk: Desk, kafka: Kafka) -> None:
-    profile(kafka, threshold=0.5, promise=PROMISE)
+def test_a_stale_profile_has_a_reason_and_its_seeds_match(
+    desk: Desk, kafka: Kafka, context: ModelContext
+) -> None:
+    profile(kafka, context.enc, threshold=0.5, promise=PROMISE)
     until(lambda: row(desk)["promise"])
     seed(kafka, "rain", threshold=0.25)
     until(lambda: row(desk)["profile"]["state"] == "stale")
@@ -175,9 +169,11 @@ def test_a_stale_profile_has_a_reason_and_its_seeds_match(desk: Desk, kafka: Kaf
     assert answer["promise"]["lapsed"] == "its profile is stale"
 
 
-def test_a_promise_lapses_by_the_matches_of_the_last_hour(desk: Desk, kafka: Kafka) -> None:
+def test_a_promise_lapses_by_the_matches_of_the_last_hour(
+    desk: Desk, kafka: Kafka, context: ModelContext
+) -> None:
     kafka.fill(POSTS, [b"{}"] * 1000)
-    version = profile(kafka, threshold=0.5, promise=PROMISE)
+    version = profile(kafka, context.enc, threshold=0.5, promise=PROMISE)
     by = {"seed_id": "profile|flood", "seed_version": version}
     rows = [record(f"{n}", 0.5, event="flood", group=f"{n}", match=by) for n in range(64)]
     kafka.fill(MATCHES, [json.dumps(each).encode() for each in rows[:4]])
@@ -200,7 +196,7 @@ def test_the_state_of_an_event_is_that_of_its_records(kafka: Kafka) -> None:
     kafka.fill(MATCHES, [json.dumps(odd).encode()])
     with open_desk(matches=True) as desk:
         until(lambda: row(desk, "alone"))
-        answer = page(desk)
+        answer = call(desk, events)
     states = {each["event"]: each["state"] for each in answer["events"]}
     assert states == {
         "alone": "none", "broken": "refused", "held": "paused", "live": "live", "over": "expired",

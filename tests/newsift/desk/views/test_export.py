@@ -15,7 +15,17 @@ from newsift.desk.api import Attachment, Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import export
 from tests.newsift.desk.client import call, open_desk
-from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, label, many, moment, publish, record
+from tests.newsift.desk.matched import (
+    HOSTILE,
+    HOUR,
+    NOON,
+    firsts,
+    label,
+    many,
+    moment,
+    publish,
+    record,
+)
 from tests.worker.fake import Command
 from tests.worker.kafka_side import Kafka
 
@@ -36,13 +46,6 @@ def ask(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
 def content(file: Attachment) -> bytes:
     with file.content as result:
         return result.read()
-
-
-def firsts(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    result: dict[str, dict[str, Any]] = {}
-    for each in records:
-        result.setdefault(each["post"]["id"], each)
-    return result
 
 
 def test_csv_is_what_newsift_matches_writes_with_labels_beside(

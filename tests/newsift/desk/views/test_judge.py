@@ -11,7 +11,6 @@ from newsift.desk.api import Endpoint
 from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
 from newsift.desk.views import judge as judging
-from newsift.desk.views import judge as promising
 from newsift.desk.views.judge import MAX_DISPUTED, MAX_PEOPLE, judges, promise, promise_test
 from newsift.desk.views.learning import learn, publish
 from newsift.operations.actor import acting_as
@@ -44,7 +43,7 @@ NAMES = [str(n) for n in range(120)]
 @pytest.fixture
 def desk(kafka: Kafka) -> Iterator[Desk]:
     kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
-    with open_desk() as desk:
+    with open_desk(matches=True) as desk:
         desk.queues._nonce = ""  # the order is then that of the hashes
         yield desk
 
@@ -66,33 +65,27 @@ def says(desk: Desk, state: Any, verdict: str) -> Any:
     return does(desk, judging.answer, by="ann", kind="certify", queue=state["queue"], **post)
 
 
-def test_a_label_from_the_list_keeps_how_the_post_was_drawn(kafka: Kafka) -> None:
-    kafka.fill(MATCHES, [match(n, 0.9 - 0.001 * int(n)) for n in NAMES])
+def test_a_label_from_the_list_keeps_how_the_post_was_drawn(desk: Desk) -> None:
+    def label(post: str, verdict: str) -> Any:
+        return does(desk, judging.label_match, by="ann", platform="x", id=post, verdict=verdict)
 
-    with open_desk(matches=True) as desk:
+    def labels() -> dict[str, Label]:
+        return {each.post.id: each for each in desk.mirrors.labels.event_labels("storm")}
 
-        def label(post: str, verdict: str) -> Any:
-            return does(desk, judging.label_match, by="ann", platform="x", id=post, verdict=verdict)
-
-        state = asks(desk)
-        first = state["question"]["id"]
-        listed = next(name for name in NAMES if name != first)
-        assert label(listed, "on") is True
-        says(desk, state, "on")
-        until(lambda: len(desk.mirrors.labels.event_labels("storm")) == 2)
-        assert (label(first, "on"), label(first, "off")) == (False, True)
-        with pytest.raises(InputError, match="judge another"):
-            label("nowhere", "on")
-        until(
-            lambda: (
-                {each.label for each in desk.mirrors.labels.event_labels("storm")} == {"on", "off"}
-            )
-        )
-        labels = {each.post.id: each for each in desk.mirrors.labels.event_labels("storm")}
-    assert labels[listed].drawn == "given"
-    assert labels[listed].score == pytest.approx(0.9 - 0.001 * int(listed))
-    assert (labels[first].label, labels[first].drawn) == ("off", "certify")
-    assert labels[first].probability is not None
+    state = asks(desk)
+    first = state["question"]["id"]
+    listed = next(name for name in NAMES if name != first)
+    assert label(listed, "on") is True
+    says(desk, state, "on")
+    until(lambda: len(labels()) == 2)
+    assert (label(first, "on"), label(first, "off")) == (False, True)
+    with pytest.raises(InputError, match="judge another"):
+        label("nowhere", "on")
+    until(lambda: labels()[first].label == "off")
+    assert (labels()[listed].label, labels()[listed].drawn) == ("on", "given")
+    assert labels()[listed].score == pytest.approx(0.9 - 0.001 * int(listed))
+    assert labels()[first].drawn == "certify"
+    assert labels()[first].probability is not None
 
 
 def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
@@ -290,7 +283,7 @@ def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
         return PromiseTest(profile, (), {}, PromiseTarget.for_profile(profile), data)
 
     wait_for(ferry_desk, lambda result: result["profile"])
-    monkeypatch.setattr(promising, "_promise_test", read)
+    monkeypatch.setattr(judging, "_promise_test", read)
     with pytest.raises(ConflictError, match="was published by somebody else"):
         set_promise(ferry_desk, threshold=0.5)
     assert (published(kafka).threshold, published(kafka).promise) == (0.75, None)

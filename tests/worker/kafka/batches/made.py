@@ -1,5 +1,6 @@
 """Batches as producers make them, and as a stranger does: whole bytes, with sound checksums."""
 
+import resource
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -96,6 +97,11 @@ def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> byt
     for piece in pieces:
         packers[codec].compress(piece)
     return bytes(packers[codec].finish())
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def opened(data: bytes, start: int = 0, end: int = 2**41, opener: Opener | None = None) -> bytes:

@@ -1,6 +1,5 @@
 import gzip
 import json
-import resource
 from time import process_time
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.worker.kafka.batches.made import (
     batch,
     bomb,
     opened,
+    peak_memory,
     record,
     sealed,
     values,
@@ -279,10 +279,6 @@ def test_a_file_of_many_members_costs_what_its_bytes_cost() -> None:
 MIB = 2**20
 
 
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def test_a_bomb_between_two_posts(capsys: Any) -> None:
     with running() as address:
         create(address, "tweets")
@@ -291,7 +287,7 @@ def test_a_bomb_between_two_posts(capsys: Any) -> None:
         poison = bomb(4, 48 * MIB)
         assert stranger.produce(poison).error_code == 0
         write(address, "tweets", [b"after"], compression_type="gzip")
-        before = peak()
+        before = peak_memory()
         with connected(Config(kafka=KafkaConfig(bootstrap_servers=address))) as cluster:
             result = [row for batch in cluster.read("tweets") for row in batch]
     last = 1 + Header.parse(poison).last_offset_delta
@@ -299,4 +295,4 @@ def test_a_bomb_between_two_posts(capsys: Any) -> None:
     message = capsys.readouterr().err
     assert message.startswith(f"newsift: offsets 1-{last} of tweets, partition 0, are passed over ")
     assert message.count("\n") == 1
-    assert peak() - before < 120 * MIB
+    assert peak_memory() - before < 120 * MIB
