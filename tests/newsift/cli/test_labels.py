@@ -128,7 +128,6 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
         assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
 
 
-HEADER = "event,label,by,at,platform,post_id,text"
 EVIL = '=1+1;"quoted"\n\x1b[31m, end'
 
 
@@ -185,29 +184,6 @@ def test_imports_labels_in_a_matches_table(newsift: Command, kafka: Kafka, tmp_p
     result = {label.post.id: label for label in stored(kafka)}
     assert {name: label.label for name, label in result.items()} == {"7": "on", "8": "off"}
     assert (result["7"].by, result["7"].score, result["7"].post.text) == ("ben", 0.5, EVIL)
-
-
-LINE = json.dumps(given()).encode()
-BAD = [
-    ("a.jsonl", b"", "holds no label"),
-    ("a.jsonl", b'{"label": "on"}\n', "line 1: value: Object missing required field"),
-    ("a.jsonl", LINE + b"\n\xff", "line 2: is not UTF-8 at byte 1"),
-    ("a.jsonl", LINE + b"\n" + LINE, "line 2: 'ann' judged this post"),
-    ("a.csv", b"event,label,text\n", "line 1: has no column 'post_id'"),
-    ("a.csv", f"{HEADER}\nstorm,on\n".encode(), "line 2: has 2 cells, the header 7"),
-    ("a.csv", f'{HEADER}\nstorm,on,a,,y,"1\n'.encode(), "a quote that opens here is never closed"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "message"), BAD, ids=[row[2] for row in BAD])
-def test_a_file_is_refused_before_anything_is_published(
-    newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    done = newsift("labels", "import", tmp_path / name, "--yes")
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert message in done.err
-    assert kafka.records(LABELS) == []
 
 
 def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:

@@ -101,44 +101,6 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     assert again.leave() == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--file", "none.csv"], "none.csv"),
-        (["--file", "noise.bin"], "noise.bin"),
-        (["--file", "-"], "--file -"),
-        (["--seeds", "posts.csv"], "--seeds"),
-        (["--project", "empty"], "--file FILE"),
-        (["--project", "gone"], "gone does not exist"),
-        (["--project", "strange"], "notes.txt"),
-        (["--project", "later"], "newsift.project/2"),
-        (["--project", "posts.csv"], "posts.csv"),
-        (["--file", "posts.csv", "--kafka", "127.0.0.1:1"], "--kafka"),
-        (["--file", "posts.csv", "--seeds", "short.txt"], "short.txt"),
-    ],
-)
-def test_refuses_what_is_no_project_no_posts_or_no_article(
-    newsift: Command, posts: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
-) -> None:
-    monkeypatch.chdir(posts.parent)
-    Path("noise.bin").write_bytes(bytes(range(256)))
-    Path("short.txt").write_text("six words are not an article")
-    Path("empty").mkdir()
-    for folder, file, content in (
-        ("strange", "notes.txt", "x"),
-        ("later", "project.json", '{"schema": "newsift.project/2"}'),
-    ):
-        Path(folder).mkdir()
-        Path(folder, file).write_text(content)
-    done = newsift("desk", *arguments)
-    assert done.code == 2
-    assert words in done.err
-    assert sorted(each.name for each in Path("strange").iterdir() if each.name[0] != ".") == [
-        "notes.txt"
-    ]
-    assert not Path("gone").exists()
-
-
 def test_a_project_is_open_in_one_desk_at_a_time(
     start: Start, newsift: Command, posts: Path, tmp_path: Path
 ) -> None:
