@@ -56,25 +56,19 @@ class AtTerminal:
     def press(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
 
-    def interrupts(self) -> int:
-        """Press Ctrl-C, again after each silent second, and tell the exit code.
+    def ends_by(self, key: str) -> int:
+        """Press a key, again after each silent second, and tell the exit code.
 
-        Python may lose one that comes between its showing a prompt and its reading the answer.
+        Python may lose a Ctrl-C between its showing a prompt and its reading the answer.
         """
         until = time.monotonic() + PATIENCE_S
-        self.press(CTRL_C)
+        self.press(key)
         shown = self.shown
         while self._more():
             assert time.monotonic() < until, f"it goes on: {self.shown!r}"
             if self.shown == shown and "interrupted" not in shown:
-                self.press(CTRL_C)
+                self.press(key)
             shown = self.shown
-        return self._process.wait(PATIENCE_S)
-
-    def ends(self) -> int:
-        until = time.monotonic() + PATIENCE_S
-        while self._more():
-            assert time.monotonic() < until, f"it goes on: {self.shown!r}"
         return self._process.wait(PATIENCE_S)
 
     def _more(self) -> bool:
@@ -110,8 +104,7 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
             terminal.hears(verdict)
             message = terminal.hears(KEYS)
         assert f"https://x.example/{order[2]}" in message
-        terminal.press("q")
-        assert terminal.ends() == 0
+        assert terminal.ends_by("q") == 0
         assert "2 labels given" in terminal.shown
     a, b, c = order[:3]
     assert labels(kafka) == [(a, "on"), (b, "off"), (c, "unsure"), (c, None)]
@@ -122,7 +115,7 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
     assert label.probability == 0.5 / len(order)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
         assert f"https://x.example/{c}" in terminal.hears(KEYS)  # goes on where it ended
-        assert terminal.interrupts() == 130
+        assert terminal.ends_by(CTRL_C) == 130
         assert "Traceback" not in terminal.shown
     with AtTerminal("labels", "ask", "storm", "--by", "ben") as terminal:
         assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
