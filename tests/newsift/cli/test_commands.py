@@ -71,10 +71,14 @@ def test_debug_prints_the_traceback(newsift: Command, monkeypatch: pytest.Monkey
     assert "Traceback" in done.err
 
 
+def shell(code: str, rest: str) -> "subprocess.CompletedProcess[str]":
+    """Run code of Python with what follows it on the shell's command line."""
+    line = f'"{sys.executable}" -c "{code}" {rest}'
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+
+
 def test_a_full_disk_is_one_line() -> None:
-    code = "import sys, newsift.cli; sys.exit(newsift.cli.run(['--help']))"
-    shell = f'"{sys.executable}" -c "{code}" > /dev/full'
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    done = shell("import sys, newsift.cli; sys.exit(newsift.cli.run(['--help']))", "> /dev/full")
     message = (
         "the output, or a temporary file, cannot be written (No space left on device); make room"
     )
@@ -86,8 +90,7 @@ def test_closed_standard_streams_are_no_error() -> None:
         "import sys, newsift.cli as c;sys.argv = ['newsift', 'config', 'show']; sys.exit(c.main())"
     )
     for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
-        shell = f'"{sys.executable}" -c "{code}" {closed}'
-        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+        done = shell(code, closed)
         assert (done.returncode, done.stderr) == (0, ""), closed
 
 
@@ -98,8 +101,7 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
         "sys.modules['many'].f = click.command()(lambda: [print('x' * 999) for _ in range(999)]);"
         "c.COMMANDS['many'] = ('many:f', ''); sys.argv = ['newsift', 'many']; c.main()"
     )
-    shell = f'"{sys.executable}" -c "{code}" | head -n 1'
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    done = shell(code, "| head -n 1")
     assert (len(done.stdout), done.stderr) == (1000, "")
 
 

@@ -56,25 +56,19 @@ class AtTerminal:
     def press(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
 
-    def interrupts(self) -> int:
-        """Press Ctrl-C, again after each silent second, and tell the exit code.
+    def ends_by(self, key: str) -> int:
+        """Press a key, again after each silent second, and tell the exit code.
 
-        Python may lose one that comes between its showing a prompt and its reading the answer.
+        Python may lose a Ctrl-C between its showing a prompt and its reading the answer.
         """
         until = time.monotonic() + PATIENCE_S
-        self.press(CTRL_C)
+        self.press(key)
         shown = self.shown
         while self._more():
             assert time.monotonic() < until, f"it goes on: {self.shown!r}"
             if self.shown == shown and "interrupted" not in shown:
-                self.press(CTRL_C)
+                self.press(key)
             shown = self.shown
-        return self._process.wait(PATIENCE_S)
-
-    def ends(self) -> int:
-        until = time.monotonic() + PATIENCE_S
-        while self._more():
-            assert time.monotonic() < until, f"it goes on: {self.shown!r}"
         return self._process.wait(PATIENCE_S)
 
     def _more(self) -> bool:
@@ -110,8 +104,7 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
             terminal.hears(verdict)
             message = terminal.hears(KEYS)
         assert f"https://x.example/{order[2]}" in message
-        terminal.press("q")
-        assert terminal.ends() == 0
+        assert terminal.ends_by("q") == 0
         assert "2 labels given" in terminal.shown
     a, b, c = order[:3]
     assert labels(kafka) == [(a, "on"), (b, "off"), (c, "unsure"), (c, None)]
@@ -122,13 +115,12 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
     assert label.probability == 0.5 / len(order)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
         assert f"https://x.example/{c}" in terminal.hears(KEYS)  # goes on where it ended
-        assert terminal.interrupts() == 130
+        assert terminal.ends_by(CTRL_C) == 130
         assert "Traceback" not in terminal.shown
     with AtTerminal("labels", "ask", "storm", "--by", "ben") as terminal:
         assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
 
 
-HEADER = "event,label,by,at,platform,post_id,text"
 EVIL = '=1+1;"quoted"\n\x1b[31m, end'
 
 
@@ -185,29 +177,6 @@ def test_imports_labels_in_a_matches_table(newsift: Command, kafka: Kafka, tmp_p
     result = {label.post.id: label for label in stored(kafka)}
     assert {name: label.label for name, label in result.items()} == {"7": "on", "8": "off"}
     assert (result["7"].by, result["7"].score, result["7"].post.text) == ("ben", 0.5, EVIL)
-
-
-LINE = json.dumps(given()).encode()
-BAD = [
-    ("a.jsonl", b"", "holds no label"),
-    ("a.jsonl", b'{"label": "on"}\n', "line 1: value: Object missing required field"),
-    ("a.jsonl", LINE + b"\n\xff", "line 2: is not UTF-8 at byte 1"),
-    ("a.jsonl", LINE + b"\n" + LINE, "line 2: 'ann' judged this post"),
-    ("a.csv", b"event,label,text\n", "line 1: has no column 'post_id'"),
-    ("a.csv", f"{HEADER}\nstorm,on\n".encode(), "line 2: has 2 cells, the header 7"),
-    ("a.csv", f'{HEADER}\nstorm,on,a,,y,"1\n'.encode(), "a quote that opens here is never closed"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "message"), BAD, ids=[row[2] for row in BAD])
-def test_a_file_is_refused_before_anything_is_published(
-    newsift: Command, kafka: Kafka, tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    done = newsift("labels", "import", tmp_path / name, "--yes")
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert message in done.err
-    assert kafka.records(LABELS) == []
 
 
 def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:

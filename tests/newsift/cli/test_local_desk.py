@@ -1,7 +1,6 @@
 import csv
 import json
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,8 +13,9 @@ import pytest
 
 from newsift.cli.demo import SAMPLES
 from tests.broker.clients import until
-from tests.newsift.desk.place import NEWSIFT, DeskProcess, desks
+from tests.newsift.desk.place import DeskProcess, desks
 from tests.worker.fake import Command
+from tests.worker.processes import environment
 
 POSTS = [
     ("1", "Lifeboats of the burning ferry Astrid Vane reach Port Maren"),
@@ -101,44 +101,6 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     assert again.leave() == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--file", "none.csv"], "none.csv"),
-        (["--file", "noise.bin"], "noise.bin"),
-        (["--file", "-"], "--file -"),
-        (["--seeds", "posts.csv"], "--seeds"),
-        (["--project", "empty"], "--file FILE"),
-        (["--project", "gone"], "gone does not exist"),
-        (["--project", "strange"], "notes.txt"),
-        (["--project", "later"], "newsift.project/2"),
-        (["--project", "posts.csv"], "posts.csv"),
-        (["--file", "posts.csv", "--kafka", "127.0.0.1:1"], "--kafka"),
-        (["--file", "posts.csv", "--seeds", "short.txt"], "short.txt"),
-    ],
-)
-def test_refuses_what_is_no_project_no_posts_or_no_article(
-    newsift: Command, posts: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
-) -> None:
-    monkeypatch.chdir(posts.parent)
-    Path("noise.bin").write_bytes(bytes(range(256)))
-    Path("short.txt").write_text("six words are not an article")
-    Path("empty").mkdir()
-    for folder, file, content in (
-        ("strange", "notes.txt", "x"),
-        ("later", "project.json", '{"schema": "newsift.project/2"}'),
-    ):
-        Path(folder).mkdir()
-        Path(folder, file).write_text(content)
-    done = newsift("desk", *arguments)
-    assert done.code == 2
-    assert words in done.err
-    assert sorted(each.name for each in Path("strange").iterdir() if each.name[0] != ".") == [
-        "notes.txt"
-    ]
-    assert not Path("gone").exists()
-
-
 def test_a_project_is_open_in_one_desk_at_a_time(
     start: Start, newsift: Command, posts: Path, tmp_path: Path
 ) -> None:
@@ -149,24 +111,12 @@ def test_a_project_is_open_in_one_desk_at_a_time(
 
 
 def test_the_demo_in_the_browser_has_matches_and_labels(tmp_path: Path) -> None:
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("NEWSIFT_", "DISPLAY"))}
-    with subprocess.Popen(
-        [NEWSIFT, "demo", "--desk"], env=env, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    ) as demo:
-        assert demo.stderr is not None
-        try:
-            line = next(line for line in demo.stderr if "http://" in line)
-            address = re.findall(r"(http://\S+/)\?token=(\S+)", line)[0]
-
-            def matches() -> int:
-                headers = {"Authorization": f"Bearer {address[1]}"}
-                with urlopen(Request(f"{address[0]}api/events", headers=headers)) as answer:
-                    events = json.load(answer)["answer"]["events"]
-                return sum(sum(event["posts"]) for event in events)
-
-            until(lambda: matches() > 20)
-            demo.send_signal(signal.SIGINT)
-            assert demo.wait(30) == 130
-        finally:
-            demo.kill()
-    assert not list(tmp_path.iterdir())
+    env = {name: value for name, value in environment().items() if name != "DISPLAY"}
+    demo = DeskProcess.start(tmp_path, "newsift", "demo", "--desk", env=env)
+    try:
+        page = Page(demo)
+        until(lambda: sum(page.matches().values()) > 20)
+        assert demo.leave(signal.SIGINT) == 130
+    finally:
+        demo.kill()
+    assert list(tmp_path.iterdir()) == [demo.log]

@@ -8,10 +8,14 @@ import pytest
 from tests.newsift.cli.test_dead_letters import reject
 from tests.worker.articles import FERRY
 from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from worker.posts.read import Reason
 
 POST = b'{"id": "1", "text": "a ferry"}\n'
+LABEL = b'{"label": "on", "event": "storm", "by": "ann", "post": %b}\n' % (
+    b'{"id": "1", "platform": "x", "text": "rain"}'
+)
+HEADER = b"event,label,by,at,platform,post_id,text\n"
 FILES = {
     "a.md": b"# T\n\nText.",
     "b.md": b"# T\n\nText.",
@@ -22,15 +26,29 @@ FILES = {
     "cut.gz": gzip.compress(os.urandom(4000).hex().encode())[:-100],
     "cut.json": b'[{"id": "1", "text": "a"}, {"id"',
     "emoji.md": "🔥🔥".encode(),
+    "empty/.lock": b"",
+    "label.jsonl": LABEL + b"\xff",
+    "labels.jsonl": LABEL * 2,
+    "labels.csv": HEADER + b"storm,on\n",
+    "labels2.csv": HEADER + b'storm,on,a,,y,"1\n',
+    "later/.lock": b"",
+    "later/project.json": b'{"schema": "newsift.project/2"}',
     "lines": b"just\nwords\n",
+    "no_labels.jsonl": b"\n",
+    "noise.bin": bytes(range(256)),
+    "no_posts.csv": b"event,label,text\n",
+    "no_posts.jsonl": b'{"label": "on"}\n',
     "export.jsonl": b'{"key": "a", "value": "{}"}\n{',
     "export2.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "b", "value": null}',
     "export3.jsonl": b'{"key": "a", "value": "{}"}\n{"key": "a", "value": "{}"}',
     "nothing.json": b"[]",
     "posts.jsonl": POST * 20,
+    "strange/.lock": b"",
+    "strange/notes.txt": b"x",
     "twice.jsonl": b'{"id": "a", "text": "A"}\n{"id": "a", "text": "B"}',
     "unnamed.json": b'[{"text": "A"}, {"text": "B"}]',
 }
+OPEN, TOKEN = "NEWSIFT_DESK__HOST=0.0.0.0", f"NEWSIFT_DESK__TOKEN={'a' * 32}"
 REFUSED = [
     ("seeds add", "give files, or --url"),
     ("seeds add --force a.md gone.md", "gone.md: cannot be read"),
@@ -46,6 +64,7 @@ REFUSED = [
     ("seeds add --force a.md emoji.md", "text: holds no word that the model reads"),
     ("seeds add a.md", "has 1 word, and an article has 40"),
     ("seeds add a.md --intranet", "--intranet"),
+    ("seeds add --force a.md --id ''", "a.md: key: missing"),
     ("seeds set ferry", "nothing to change"),
     ("seeds list --kafka ''", "--kafka: empty"),
     ("config show --template --json", "leave --json out"),
@@ -107,6 +126,8 @@ REFUSED = [
     ("background build posts.jsonl", "posts are too few for matching.background_rate"),
     ("explain x --article no/such.md", "there is no such file"),
     ("explain x --title T", "--title needs --article"),
+    ("explain - --article -", "TEXT and --article"),
+    ("explain x --article empty", "is a folder"),
     ("watch", "--webhook URL"),
     ("watch --webhook ftp://a/b", "--webhook: "),
     ("NEWSIFT_WEBHOOK_SECRET= watch --webhook http://127.0.0.1:1/", "NEWSIFT_WEBHOOK_SECRET: "),
@@ -116,6 +137,30 @@ REFUSED = [
     ("plan --rate 6000 --seeds 1000 --drain 9", "--drain"),
     ("embed posts.jsonl --out x.jsonl", "must end in .safetensors"),
     ("labels ask storm", "needs a terminal"),
+    ("labels import no_labels.jsonl --yes", "holds no label"),
+    ("labels import no_posts.jsonl --yes", "line 1: value: Object missing required field"),
+    ("labels import no_posts.csv --yes", "line 1: has no column 'post_id'"),
+    ("labels import label.jsonl --yes", "line 2: is not UTF-8 at byte 1"),
+    ("labels import labels.jsonl --yes", "line 2: 'ann' judged this post"),
+    ("labels import labels.csv --yes", "line 2: has 2 cells, the header 7"),
+    ("labels import labels2.csv --yes", "a quote that opens here is never closed"),
+    ("desk --file gone.csv", "gone.csv: cannot be read"),
+    ("desk --file noise.bin", "noise.bin"),
+    ("desk --file -", "--file -: the posts are read again"),
+    ("desk --file posts.jsonl --kafka 127.0.0.1:1", "--kafka: --file and --project have a broker"),
+    ("desk --file posts.jsonl --seeds a.md", "a.md: has 1 word, and an article has 40"),
+    ("desk --seeds a.md", "--seeds and the options of files need --file or --project"),
+    ("desk --project gone", "--project: gone does not exist"),
+    ("desk --project empty", "give --file FILE"),
+    ("desk --project strange", "it holds notes.txt"),
+    ("desk --project later", "has the schema 'newsift.project/2'"),
+    ("desk --project posts.jsonl", "posts.jsonl"),
+    (f"{TOKEN} desk --no-token", "--no-token: but desk.token is set"),
+    (f"{OPEN} desk --no-token", "desk.host: 0.0.0.0 is open to others"),
+    (f"{OPEN} desk", "desk.host: 0.0.0.0 is open to others"),
+    (f"{OPEN} NEWSIFT_DESK__TOKEN=short desk", "desk.token: is easily guessed"),
+    (f"{TOKEN} NEWSIFT_DESK__HOST=192.0.2.1 desk --port 0", "is not an address of this host"),
+    ("desk --port TAKEN", " is taken; free it"),
     ("schemas matches", "no schema 'matches'"),
     ("NEWSIFT_TOPICS__SEEDS=nowhere seeds list", "has no topic 'nowhere'"),
     ("NEWSIFT_MATCHING__BACKGROUND=gone.safetensors config check", "matching.background: gone"),
@@ -130,6 +175,7 @@ def folder(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         monkeypatch.delenv(f"NEWSIFT_{name}_TOKEN", raising=False)
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     kafka.send(SEEDS, b'{"text": "A ferry burns.", "event": "ferry"}', b"ferry")
     kafka.send(SEEDS, b"{}", b"odd")
@@ -149,17 +195,19 @@ def command_of(words: str) -> str:
 def test_refuses(
     newsift: Command, kafka: Kafka, folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    files = set(folder.rglob("*"))
     for words, message in REFUSED:
         if command_of(words) != command:
             continue
-        args = shlex.split(words)
+        args = shlex.split(words.replace("TAKEN", str(kafka.address).rpartition(":")[2]))
         with monkeypatch.context() as patched:
-            if "=" in args[0]:
+            while "=" in args[0]:
                 name, _, value = args.pop(0).partition("=")
                 patched.setenv(name, value)
             done = newsift(*args, stdin=b"a post\n")
         assert (done.code, done.out) == (2, ""), (words, done)
         assert message in done.err.splitlines()[-1], words
+        assert "Traceback" not in done.err
     assert len(kafka.records(SEEDS)) == 4
-    assert kafka.records(POSTS) == []
-    assert {file.name for file in folder.iterdir()} == FILES.keys()
+    assert kafka.records(POSTS) == kafka.records(LABELS) == []
+    assert set(folder.rglob("*")) == files

@@ -110,9 +110,6 @@ class Follower:
         at = next((f.at for f in reversed(given) if f.at is not None), None)
         return SourcePosition(given[-1].cursor, place, at) if given[-1].cursor is not None else None
 
-    def values(self) -> list[bytes]:
-        return [frame.value for frame in self.frames]
-
     def keyed(self) -> list[str]:
         return [frame.key.decode() for frame in self.frames if frame.key is not None]
 

@@ -42,7 +42,7 @@ class FakeInstance(FakePlatform):
         return [each for each in self.streams if isinstance(each, web.WebSocketResponse)]
 
     def app(self) -> web.Application:
-        made = web.Application()
+        made = super().app()
         made.router.add_get("/api/v2/instance", self._about)
         made.router.add_get("/api/v1/timelines/{kind:public|tag/.*}", self._timeline)
         made.router.add_get("/api/v1/streaming", self._socket)
@@ -64,8 +64,6 @@ class FakeInstance(FakePlatform):
             await socket.send_json({"stream": ["public"], "event": name, "payload": data})
 
     async def _about(self, request: web.Request) -> web.Response:
-        if (early := self.early(request)) is not None:
-            return early
         if self.document is None:
             return web.json_response({"error": "Not Found"}, status=404)
         access = {"live_feeds": self.access, "hashtag_feeds": self.access}
@@ -75,8 +73,6 @@ class FakeInstance(FakePlatform):
         )
 
     async def _timeline(self, request: web.Request) -> web.Response:
-        if (early := self.early(request)) is not None:
-            return early
         limit = min(int(request.query.get("limit", "20")), 40)
         ordered = sorted(self.statuses, key=lambda each: int(each["id"]))
         if "min_id" in request.query:
@@ -92,8 +88,6 @@ class FakeInstance(FakePlatform):
         return {"X-RateLimit-Remaining": str(self.left), "X-RateLimit-Reset": reset}
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        if (early := self.early(request)) is not None:
-            return early
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return web.json_response({"error": "Invalid access token"}, status=401)
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -102,8 +96,6 @@ class FakeInstance(FakePlatform):
         return await self.hold(answer)
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
-        if (early := self.early(request)) is not None:
-            return early
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             told = {"X-Error-Message": "Invalid access token", "Content-Type": "text/plain"}
             return web.Response(status=401, headers=told)

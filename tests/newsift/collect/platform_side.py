@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from aiohttp.typedefs import Handler
 from yarl import URL
 
 Json = dict[str, Any]
@@ -23,7 +24,12 @@ class FakePlatform:
         self.url = URL()
 
     def app(self) -> web.Application:
-        raise NotImplementedError
+        return web.Application(middlewares=[self._intercept])
+
+    @web.middleware
+    async def _intercept(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        early = self.early(request)
+        return await handler(request) if early is None else early
 
     def fits(self, path: str, pattern: str) -> bool:
         return path.startswith(pattern)

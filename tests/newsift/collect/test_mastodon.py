@@ -129,7 +129,7 @@ async def test_events_come_as_the_platform_sent_them() -> None:
         await side.tell("update", "no status")
         await until(lambda: len(follower.frames) == 4)
     posted, update, delete, odd = follower.frames
-    values = [json.loads(value) for value in follower.values()]
+    values = [json.loads(frame.value) for frame in follower.frames]
     assert values[0] == {"event": "update", "payload": make_status(first)}
     assert (posted.key, posted.cursor) == (first.encode(), first)
     assert values[1] == {"event": "status.update", "payload": json.loads(edited)}

@@ -61,7 +61,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def source(side: FakeX, file: Path) -> XStream:
+def source(side: FakeX, file: Path | None = None) -> XStream:
     return XStream(str(side.url), Secret(TOKEN), file)
 
 
@@ -136,12 +136,8 @@ async def test_follows_changed_rules(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len(side.streams) == 1
 
 
-def stream_of(side: FakeX) -> XStream:
-    return XStream(str(side.url), Secret(TOKEN))
-
-
 async def test_posts_come_as_the_platform_sent_them() -> None:
-    async with serve_x() as side, follow(stream_of(side)) as follower:
+    async with serve_x() as side, follow(source(side)) as follower:
         await side.opened.wait()
         await side.write(b"\r\n")
         await side.post(tweet_id(2), tweet_id(1))
@@ -166,7 +162,7 @@ async def test_nothing_that_was_sent_is_missing_and_each_gap_is_reported(seed: i
     """X sends a post to the stream that is open, and to nobody else: what was sent has to come."""
     chance = random.Random(seed)
     sent, ends = list[str](), 0
-    async with serve_x() as side, follow(stream_of(side)) as follower:
+    async with serve_x() as side, follow(source(side)) as follower:
         for round in range(10):
             await asyncio.wait_for(side.opened.wait(), 30)
             ids = [tweet_id(10 * round + n) for n in range(chance.randrange(1, 5))]
@@ -192,7 +188,7 @@ async def test_nothing_that_was_sent_is_missing_and_each_gap_is_reported(seed: i
 
 
 async def test_a_post_beside_a_disconnect_is_not_lost() -> None:
-    async with serve_x() as side, follow(stream_of(side)) as follower:
+    async with serve_x() as side, follow(source(side)) as follower:
         await side.opened.wait()
         parts = [json.dumps(body).encode() for body in (make_tweet(tweet_id(1)), DISCONNECT)]
         await side.write(b"\r\n".join([*parts, b""]))
@@ -215,7 +211,7 @@ async def test_a_refusal_names_the_remedy(status: int, body: dict[str, str], rem
     async with serve_x() as side:
         side.answers.append(("stream", web.json_response(body, status=status)))
         with pytest.raises(AccessError, match=f"{status}.*{remedy}") as caught:
-            await first_of(stream_of(side))
+            await first_of(source(side))
     assert TOKEN not in str(caught.value)
 
 
@@ -235,7 +231,7 @@ async def test_waits_as_long_as_x_asks_for(
     async with serve_x() as side:
         side.answers.append(("stream", web.json_response({}, status=status, headers=dated)))
         with pytest.raises(LostError) as caught:
-            await first_of(stream_of(side))
+            await first_of(source(side))
     assert (caught.value.reason, caught.value.wait) == (LIMITED, wait)
 
 

@@ -52,7 +52,7 @@ class FakeX(FakePlatform):
         self.bodies: list[Json] = []
 
     def app(self) -> web.Application:
-        made = web.Application()
+        made = super().app()
         made.router.add_get("/2/tweets/search/stream", self._stream)
         made.router.add_get("/2/tweets/search/stream/rules", self._listed)
         made.router.add_post("/2/tweets/search/stream/rules", self._changed)
@@ -69,8 +69,6 @@ class FakeX(FakePlatform):
         return path.endswith(pattern)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        if (early := self.early(request)) is not None:
-            return early
         if self.streams:
             return web.json_response(TOO_MANY, status=429)
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -79,8 +77,6 @@ class FakeX(FakePlatform):
         return await self.hold(answer)
 
     async def _listed(self, request: web.Request) -> web.Response:
-        if (early := self.early(request)) is not None:
-            return early
         start = int(request.query.get("pagination_token", "0"))
         page = self.rules[start : start + 30]  # a page of ours, smaller than theirs
         more = {"next_token": f"{start + 30:016}"} if start + 30 < len(self.rules) else {}
@@ -88,8 +84,6 @@ class FakeX(FakePlatform):
         return web.json_response({"data": page, **result} if page else result)
 
     async def _changed(self, request: web.Request) -> web.Response:
-        if (early := self.early(request)) is not None:
-            return early
         body = await request.json()
         self.bodies.append({"query": dict(request.query), **body})
         assert len({"add", "delete"} & set(body)) == 1

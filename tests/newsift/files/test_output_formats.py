@@ -42,6 +42,7 @@ from newsift.files.writers import (
     record_writer,
     tsv_table,
 )
+from tests.newsift.cli.test_matches import record
 from worker.errors import OutputError
 
 DOCS = Path(__file__).parents[3] / "docs/files.md"
@@ -63,22 +64,11 @@ JOIN seeds USING (seed_id, seed_version, event) ORDER BY matches.rowid
 def output_record(
     number: int, text: str, *seeds: str, columns: Mapping[str, str] | None = None, **post: Any
 ) -> OutputRecord:
-    matches = [
-        {
-            "match_id": f"{number}-{seed}", "seed_id": seed, "seed_version": "a1b2c3d4e5f6",
-            "event": f"event of {seed}", "title": f"title of {seed}", "score": 0.5 - i / 8,
-            "threshold": 0.25, "why": [["ferry", 0.4], ["burns", 0.13]],
-        }
-        for i, seed in enumerate(seeds or ("ferry",))
-    ]  # fmt: skip
-    record = {
-        "post": {"id": f"p{number}", "platform": "plain", "text": text, "author": "me"} | post,
-        "matches": matches, "matched": len(matches), "seed_set": "0123456789ab",
-        "model": "ab" * 32,
-        "source": {"topic": "a.csv", "partition": 0, "offset": number - 1, "timestamp": 1},
-        "processed_at": "2026-01-31T12:34:56.789Z",
-    }  # fmt: skip
-    raw = json.dumps(record, ensure_ascii=False).encode()
+    scores = {seed: 0.5 - i / 8 for i, seed in enumerate(seeds or ("ferry",))}
+    whole = json.loads(record(str(number), text, **scores))
+    whole["post"] |= {"id": f"p{number}", "platform": "plain", "author": "me"} | post
+    whole["source"] |= {"topic": "a.csv", "offset": number - 1}
+    raw = json.dumps(whole, ensure_ascii=False).encode()
     match = parse_match_record(raw)
     assert match is not None
     return OutputRecord(raw, match, match.matches, columns)
@@ -110,13 +100,13 @@ def write(
 
 def expected(each: OutputRecord, index: int = 0) -> dict[str, Any]:
     """The cells of a row, from the record's JSON alone."""
-    record = json.loads(each.value)
-    match, post = record["matches"][index], record["post"]
+    whole = json.loads(each.value)
+    match, post = whole["matches"][index], whole["post"]
     own = {name: part for name, part in match.items() if name != "why"}
-    own |= {"why": "ferry[0.40] burns[0.13]", "source": "a.csv"}
-    own |= {"line": record["source"]["offset"] + 1, "platform": "plain", "post_id": post["id"]}
+    own |= {"why": "ferry[0.40] burns[0.10]", "source": "a.csv"}
+    own |= {"line": whole["source"]["offset"] + 1, "platform": "plain", "post_id": post["id"]}
     own |= {name: post.get(name) for name in ("author", "created_at", "lang", "url", "text")}
-    return own | {name: record[name] for name in ("matched", "seed_set", "model", "processed_at")}
+    return own | {name: whole[name] for name in ("matched", "seed_set", "model", "processed_at")}
 
 
 def query(file: Path, sql: str) -> list[dict[str, Any]]:
@@ -343,10 +333,7 @@ def test_memory_is_bounded(tmp_path: Path, ending: str, monkeypatch: pytest.Monk
     long = output_record(1, "x" * 10**5, *(f"seed {n}" for n in range(100)))
     write(tmp_path / f"m{ending}", [output_record(1, "a")])  # imports do not count
     tracemalloc.start()
-    with record_writer(
-        tmp_path / f"m{ending}", FORMATS[ending], Layout(FILE_SOURCE, "match")
-    ) as add:
-        add([long])
+    write(tmp_path / f"m{ending}", [long], per="match")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5 * 10**6
@@ -358,12 +345,10 @@ def test_no_column_and_no_text_breaks_any_format(
     tmp_path_factory: pytest.TempPathFactory, own: dict[str, str], text: str
 ) -> None:
     folder = tmp_path_factory.mktemp("wild")
-    for ending, form in FORMATS.items():
-        with record_writer(
-            folder / f"m{ending}", form, Layout(FILE_SOURCE, user_columns=list(own))
-        ) as add:
-            add([output_record(1, text, columns=own), output_record(2, text)])
-        assert len(read_rows(folder / f"m{ending}")) == 2
+    for ending in FORMATS:
+        file = folder / f"m{ending}"
+        write(file, [output_record(1, text, columns=own), output_record(2, text)], own=own)
+        assert len(read_rows(file)) == 2
 
 
 CELLS = st.text(st.sampled_from("a;=＝+@-\t\r\n \"',\0\u3000"), max_size=12)

@@ -176,6 +176,16 @@ def test_partitions_are_merged_by_time_and_lose_no_record(late: int) -> None:
 PROMISE = {"precision": 0.8, "confidence": 0.9, "version": 1}
 
 
+RIVER = {"text": ARTICLES["flood"], "event": "river"}
+
+
+def add_river(kafka: Kafka, **profile: Any) -> None:
+    """A seed and the profile that its event has learned from it."""
+    kafka.send(SEEDS, value(**RIVER), b"a")
+    made = profile_value("river", {"a": ARTICLES["flood"]}, **profile)
+    kafka.send(SEEDS, made, b"profile|river")
+
+
 @pytest.mark.parametrize("promise", [PROMISE, None])
 @pytest.mark.parametrize(
     ("changes", "reason"),
@@ -189,14 +199,11 @@ PROMISE = {"precision": 0.8, "confidence": 0.9, "version": 1}
 def test_a_change_that_ends_a_profile_is_reported(
     kafka: Kafka, changes: dict[str, Any], reason: str, promise: dict[str, Any] | None
 ) -> None:
-    seed = {"text": ARTICLES["flood"], "event": "river"}
-    record = profile_value("river", {"a": ARTICLES["flood"]}, threshold=0.4, promise=promise)
-    kafka.send(SEEDS, record, b"profile|river")
-    kafka.send(SEEDS, value(**seed), b"a")
-    new = value(**seed | changes) if changes else None
+    add_river(kafka, threshold=0.4, promise=promise)
+    new = value(**RIVER | changes) if changes else None
     with seed_topic(load_config()) as topic:
         with capture() as lines:
-            topic.publish({b"a": value(**seed, url="https://x.y"), b"b": SHORT}, topic.state())
+            topic.publish({b"a": value(**RIVER, url="https://x.y"), b"b": SHORT}, topic.state())
         assert lines == []
         with capture() as lines:
             topic.publish({b"a": new}, topic.state())
@@ -209,9 +216,7 @@ def test_a_change_that_ends_a_profile_is_reported(
 
 
 def test_a_threshold_of_a_profile_gives_its_promise_up_and_says_so(kafka: Kafka) -> None:
-    record = profile_value("river", {"a": ARTICLES["flood"]}, threshold=0.4, promise=PROMISE)
-    kafka.send(SEEDS, value(text=ARTICLES["flood"], event="river"), b"a")
-    kafka.send(SEEDS, record, b"profile|river")
+    add_river(kafka, threshold=0.4, promise=PROMISE)
     with seed_topic(load_config()) as topic:
         for is_promised in (True, False):
             with capture() as lines:
@@ -225,9 +230,8 @@ def test_a_threshold_of_a_profile_gives_its_promise_up_and_says_so(kafka: Kafka)
 def test_a_threshold_of_a_seed_that_a_profile_replaces_has_no_effect_and_says_so(
     kafka: Kafka,
 ) -> None:
-    kafka.send(SEEDS, value(text=ARTICLES["flood"], event="river"), b"a")
+    add_river(kafka)
     kafka.send(SEEDS, SHORT, b"b")
-    kafka.send(SEEDS, profile_value("river", {"a": ARTICLES["flood"]}), b"profile|river")
     with seed_topic(load_config()) as topic:
         with capture() as lines:
             change_seeds(topic, topic.state(), ["a", "b"], {"threshold": 0.3}, load_config())

@@ -63,11 +63,16 @@ PLACES = ("the car deck", "Port Maren", "the Sound of Tarrow", "the harbour", "d
 PEOPLE = ("passengers", "nine people", "my aunt", "the crew", "two lifeboats", "a lorry driver")
 
 
+def versions(kafka: Kafka) -> list[Profile]:
+    """The profiles that were published, the newest last."""
+    values = [record.value for record in kafka.records(SEEDS) if record.key == KEY]
+    result = [parse_control_record(KEY, value) for value in values if value]
+    assert all(isinstance(each, Profile) for each in result)
+    return [each for each in result if isinstance(each, Profile)]
+
+
 def published(kafka: Kafka) -> Profile:
-    result = [record for record in kafka.records(SEEDS) if record.key == KEY]
-    made = parse_control_record(KEY, result[-1].value)
-    assert isinstance(made, Profile)
-    return made
+    return versions(kafka)[-1]
 
 
 def add_ferry_posts(kafka: Kafka) -> None:

@@ -17,6 +17,7 @@ from tests.newsift.cli.events.ferry import (
     is_on,
     published,
     sample_posts,
+    versions,
 )
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
@@ -24,10 +25,8 @@ from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from tests.worker.small import ControlTopic
 from worker.posts.outcome import Post
+from worker.posts.times import HOUR_MS
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.profile import Profile, parse_control_record
-
-HOUR = 3_600_000
 
 
 def test_an_event_learns_and_matches_as_learn_shows(
@@ -130,16 +129,6 @@ def test_shows_hostile_values_of_a_record(newsift: Command, kafka: Kafka, enc: E
     assert published(kafka) == made
 
 
-def versions(kafka: Kafka) -> list[Profile]:
-    result = [
-        parse_control_record(r.key, r.value)
-        for r in kafka.records(SEEDS)
-        if r.key == KEY and r.value
-    ]
-    assert all(isinstance(each, Profile) for each in result)
-    return [each for each in result if isinstance(each, Profile)]
-
-
 def test_every_learns_again_until_sigterm(
     newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,9 +143,9 @@ def test_every_learns_again_until_sigterm(
     add_seeds(kafka)
     now = int(time.time() * 1000)  # the event begins after a day without it
     for post in [post for post in sample_posts() if not is_on(post)][:80]:
-        kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR)
+        kafka.send(POSTS, json.dumps(post).encode(), at=now - 30 * HOUR_MS)
     for post in filter(is_on, sample_posts()):
-        kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR)
+        kafka.send(POSTS, json.dumps(post).encode(), at=now - HOUR_MS)
     done = newsift("events", "learn", "ferry", "--yes", "--every", "1s")
     assert (done.code, "Traceback" in done.err) == (0, False), done.err
     assert versions(kafka)[-1].before
@@ -216,7 +205,7 @@ def test_a_promise_lapses_when_few_posts_pass(newsift: Command, kafka: Kafka) ->
     record = published(kafka).record() | {"threshold": 0.2, "promise": promise}
     kafka.send(SEEDS, json.dumps(record).encode(), KEY)
     assert rows(newsift("events", "list", "--json").out)[0]["lapsed"] is None
-    old = int(time.time() * 1000) - 2 * HOUR
+    old = int(time.time() * 1000) - 2 * HOUR_MS
     kafka.send(POSTS, b'{"id": "old", "text": "Long ago"}', at=old)
     kafka.fill(POSTS, [b'{"id": "1", "text": "Best tacos"}'] * 1_000)
     (row,) = rows(newsift("events", "list", "--json").out)

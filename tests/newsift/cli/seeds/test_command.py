@@ -139,12 +139,6 @@ def test_no_seed_displaces_another_at_the_limit(
     assert newsift("seeds", "set", "cats", "--resumed").code == 0
 
 
-def test_an_empty_id_is_refused(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    file = article(tmp_path, "a.txt", "A text.")
-    assert newsift("seeds", "add", "--force", file, "--id", "").code == 2
-    assert not kafka.records(SEEDS)
-
-
 def test_set_changes_only_the_named_fields(newsift: Command, kafka: Kafka) -> None:
     kafka.send(SEEDS, b'{"text": "Old."}', b"a")
     kafka.send(SEEDS, b'{"text": "New.", "threshold": 3, "note": [1], "event": "e"}', b"a")
@@ -199,7 +193,6 @@ def test_import_restores_exports(newsift: Command, kafka: Kafka, name: str) -> N
     assert newsift("seeds", "list").out == listed
 
 
-HOUR = 3_600_000
 TITLE, TEXT = ARTICLES["fire"]
 
 

@@ -15,7 +15,7 @@ from aiokafka.errors import (
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.delivery import MAX_QUEUE_BYTES, Deliver, EventQueues, MatchDelivery
-from newsift.cli.watch.records import Notice, WatchMetrics, notices_of
+from newsift.cli.watch.records import Notice, WatchMetrics, notices_of, partition_of
 from newsift.cli.watch.webhook import Webhook
 from tests.newsift.cli.test_matches import record
 from worker.config import Config
@@ -46,10 +46,30 @@ class Gates:
         await self.open[notice.offset].wait()
         self.taken.append(notice.offset)
 
+    def open_all(self, count: int) -> None:
+        for offset in range(count):
+            self.open[offset].set()
 
-async def turns() -> None:
-    for _ in range(20):
+
+async def turns(count: int = 20) -> None:
+    for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def emptied(queues: EventQueues) -> None:
+    async with asyncio.timeout(60):
+        while len(queues):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
+
+
+def take(queues: EventQueues, record: Any) -> None:
+    notices = notices_of(record, MatchFilter()) or {}
+    queues.take(partition_of(record), record.offset, notices)
 
 
 @pytest.mark.parametrize("dice", [1, 2, 3])
@@ -152,19 +172,13 @@ def topic_of(chance: random.Random, many: int) -> dict[TopicPartition, list[Any]
     return result
 
 
-async def some_turns(chance: random.Random) -> None:
-    for _ in range(chance.choice([0, 0, 1, 5])):
-        await asyncio.sleep(0)
-
-
+@pytest.mark.usefixtures("small_queues")
 @pytest.mark.parametrize("dice", range(6))
-async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
+async def test_the_backlog_comes_once_in_order(dice: int) -> None:
     chance, came = random.Random(dice), list[Notice]()
 
     async def deliver(notice: Notice) -> None:
-        for _ in range(chance.choice([0, 1, 30])):
-            await asyncio.sleep(0)
+        await turns(chance.choice([0, 1, 30]))
         came.append(notice)
 
     records = topic_of(chance, 400)
@@ -172,14 +186,11 @@ async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.Mo
     left = {place: list(some) for place, some in records.items()}
     while any(left.values()):
         place = chance.choice([place for place, some in left.items() if some])
-        result = left[place].pop(0)
-        queues.take(place, result.offset, notices_of(result, MatchFilter()) or {})
+        take(queues, left[place].pop(0))
         bound = {place: some[0].offset for place, some in left.items() if some}
         assert all(queues.committable().get(p, 0) <= at for p, at in bound.items())
-        await some_turns(chance)
-    async with asyncio.timeout(60):
-        while len(queues):
-            await asyncio.sleep(0)
+        await turns(chance.choice([0, 0, 1, 5]))
+    await emptied(queues)
     assert queues.committable() == {place: len(some) for place, some in records.items()}
     for place, some in records.items():
         for event in "abc":
@@ -190,46 +201,34 @@ async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.Mo
             assert own == expected
 
 
-async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
-    place, came, metrics, go = TOPIC[0], list[int](), WatchMetrics(), asyncio.Event()
-    records = {place: [stored(place, at, record(str(at))) for at in range(30)]}
-
-    async def deliver(notice: Notice) -> None:
-        await go.wait()
-        came.append(notice.offset)
-
-    reader = FakeReader(records)
-    queues = queues_of(deliver, reader, metrics)
-    for each in records[place]:
-        queues.take(place, each.offset, notices_of(each, MatchFilter()) or {})
+@pytest.mark.usefixtures("small_queues")
+async def test_counts_and_passes_over_a_deleted_backlog() -> None:
+    gates, metrics = Gates(), WatchMetrics()
+    records = [stored(PLACE, at, record(str(at))) for at in range(30)]
+    reader = FakeReader({PLACE: records})
+    queues = queues_of(gates.deliver, reader, metrics)
+    for each in records:
+        take(queues, each)
     reader.first = 20
-    go.set()
-    async with asyncio.timeout(60):
-        while len(queues):
-            await asyncio.sleep(0)
-    assert came == [*range(5), *range(20, 30)]
+    gates.open_all(30)
+    await emptied(queues)
+    assert gates.taken == [*range(5), *range(20, 30)]
     assert b"newsift_watch_offsets_lost_total 15.0" in metrics.render()
 
 
-async def test_a_topic_that_was_made_again_is_delivered_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("small_queues")
+async def test_a_topic_that_was_made_again_is_delivered_whole() -> None:
     """The backlog of the earlier topic lies beyond the position of the main reader."""
-    monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
     gates, records = Gates(), [stored(PLACE, n, record(str(n))) for n in range(30)]
     queues = queues_of(gates.deliver, FakeReader({PLACE: records}))
     for each in records[:8]:
-        queues.take(PLACE, each.offset, notices_of(each, MatchFilter()) or {})
+        take(queues, each)
     queues.seek(PLACE, 0)
     for each in records[:3]:
-        queues.take(PLACE, each.offset, notices_of(each, MatchFilter()) or {})
+        take(queues, each)
     assert queues.committable() == {PLACE: 0}
-    for offset in range(30):
-        gates.open[offset].set()
-    async with asyncio.timeout(60):
-        while len(queues):
-            await asyncio.sleep(0)
+    gates.open_all(30)
+    await emptied(queues)
     assert gates.taken == [*range(5), *range(3)]
     assert queues.committable() == {PLACE: 3}
 
@@ -267,6 +266,15 @@ class FakeConsumer(FakeReader):
         """Nothing was held back."""
 
 
+def delivery_of(
+    monkeypatch: pytest.MonkeyPatch, consumer: FakeConsumer, metrics: WatchMetrics, partitions: int
+) -> MatchDelivery:
+    for name in ("group_consumer", "groupless_consumer"):
+        monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
+    webhook: Webhook = Webhook.__new__(Webhook)
+    return MatchDelivery(Config(), MatchFilter(), None, partitions, webhook, metrics, fail)
+
+
 @pytest.mark.parametrize(
     ("error", "lost"),
     [(OffsetOutOfRangeError({PLACE: 5}), 25), (TopicAuthorizationFailedError("matches"), None)],
@@ -275,13 +283,9 @@ async def test_counts_deleted_matches_and_ends_on_a_refusal(
     monkeypatch: pytest.MonkeyPatch, error: KafkaError, lost: int | None
 ) -> None:
     consumer, metrics = FakeConsumer(error), WatchMetrics()
-    for name in ("group_consumer", "groupless_consumer"):
-        monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
     for name in ("BACKOFF_S", "COMMIT_INTERVAL_S"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, 0.0)
-    webhook: Webhook = Webhook.__new__(Webhook)
-    work = MatchDelivery(Config(), MatchFilter(), None, 1, webhook, metrics, fail).run()
-    task = asyncio.create_task(work)
+    task = asyncio.create_task(delivery_of(monkeypatch, consumer, metrics, 1).run())
     async with asyncio.timeout(60):
         while lost is not None and consumer.committed != [30]:
             await asyncio.sleep(0)
@@ -298,9 +302,5 @@ async def test_a_partition_that_was_added_is_delivered_from_its_first_match(
 ) -> None:
     """Another begins with the next match, where the group is new."""
     consumer = FakeConsumer(NoOffsetForPartitionError(PLACE))
-    for name in ("group_consumer", "groupless_consumer"):
-        monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
-    webhook: Webhook = Webhook.__new__(Webhook)
-    work = MatchDelivery(Config(), MatchFilter(), None, partitions, webhook, WatchMetrics(), fail)
-    await work._poll()
+    await delivery_of(monkeypatch, consumer, WatchMetrics(), partitions)._poll()
     assert consumer.committed == [begin]

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -24,14 +25,9 @@ Event = tuple[str, str]  # its id, and the post's
 
 
 def port_of(command: Logged) -> int:
-    result: list[str] = []
-
-    def told() -> bool:
-        result[:] = re.findall(r"http://127\.0\.0\.1:([0-9]+)/metrics", command.output)
-        return bool(result)
-
-    command.until(told)
-    return int(result[0])
+    command.wait_for("/metrics")
+    (port,) = re.findall(r"http://127\.0\.0\.1:([0-9]+)/metrics", command.output)
+    return int(port)
 
 
 @contextmanager
@@ -45,13 +41,9 @@ def listening(port: int, **headers: str) -> Iterator[http.client.HTTPResponse]:
         link.close()
 
 
-def fetched(port: int, path: str) -> str:
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-    link.request("GET", path)
-    try:
-        return link.getresponse().read().decode()
-    finally:
-        link.close()
+def metrics(port: int) -> str:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+        return str(answer.read().decode())
 
 
 def events(answer: http.client.HTTPResponse, many: int) -> list[Event]:
@@ -91,10 +83,10 @@ def test_a_returning_listener_misses_and_repeats_nothing(kafka: Kafka, tmp_path:
             seen += events(answer, 23)
             fill(kafka, 40, 43)
             seen += events(answer, 3)
-            assert "newsift_watch_streams 1.0" in fetched(port, "/metrics")
+            assert "newsift_watch_streams 1.0" in metrics(port)
         with listening(port, Last_Event_ID="nonsense") as answer:
             assert answer.status == 400
-        command.until(lambda: "newsift_watch_streams 0.0" in fetched(port, "/metrics"))
+        command.until(lambda: "newsift_watch_streams 0.0" in metrics(port))
         with listening(port, Host="newsroom.example") as answer:
             assert answer.status == 421
         assert command.leave() == 0

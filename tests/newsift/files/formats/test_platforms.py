@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from newsift.files.messages import FileMessage, MessageMaker
 from newsift.files.platforms import FORMATS, ObjectKeys, ObjectReader
-from newsift.files.posts import open_inputs
 from newsift.files.tables import FileOptions
 from tests.newsift.files.formats import forms
+from tests.newsift.files.formats.test_posts import posts
+from tests.newsift.files.formats.test_posts import read as read_file
 from worker.config.limits import DEFAULT_LIMITS
 from worker.posts.outcome import NO_POST, NO_WORDS, PassedOver, Post, Reason, Rejected
 from worker.posts.read import read_post
@@ -76,14 +77,9 @@ def read(tmp_path: Path) -> Read:
     def reading(content: object, name: str = "f.json", **options: str) -> list[FileMessage]:
         file = tmp_path / name
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-        inputs = open_inputs([file], FileOptions(**options), DEFAULT_LIMITS)
-        return [message for each in inputs for batch in each for message in batch]
+        return read_file(file, **options)
 
     return reading
-
-
-def posts(result: list[FileMessage]) -> list[Post]:
-    return [message.reading for message in result if isinstance(message.reading, Post)]
 
 
 def json_lines(*values: object) -> str:

@@ -28,6 +28,10 @@ def read(file: Path, **options: str) -> list[FileMessage]:
     return [message for each in inputs for batch in each for message in batch]
 
 
+def posts(messages: list[FileMessage]) -> list[Post]:
+    return [message.reading for message in messages if isinstance(message.reading, Post)]
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
 @pytest.mark.parametrize(
     ("name", "content"),
@@ -54,9 +58,8 @@ def test_recognises_content(tmp_path: Path, name: str, content: bytes, pack: typ
 def test_reads_plain_text_by_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"[a] post, with, commas\n\n{ another }\r\n")
     result = read(tmp_path / name)
-    assert [(m.place, m.reading.text) for m in result if isinstance(m.reading, Post)] == [
-        ("line 1", "[a] post, with, commas"), ("line 3", "{ another }"),
-    ]  # fmt: skip
+    assert [message.place for message in result] == ["line 1", "line 3"]
+    assert [post.text for post in posts(result)] == ["[a] post, with, commas", "{ another }"]
 
 
 WIDE_WINDOW = b"\x28\xb5\x2f\xfd\0" + bytes([(35 - 10) << 3]) + b"\x05\0\0"  # RFC 8878: of 2^35
@@ -182,9 +185,7 @@ def test_a_time_that_python_cannot_hold_affects_only_itself(
     numbers = pa.array([0, late, None], f"int{kind.bit_width}")
     file = write(tmp_path / "a", text=["a dam", "b", "c"], date=numbers.cast(kind))
     result = read(file)
-    assert [each.reading.text for each in result if isinstance(each.reading, Post)] == [
-        "a dam", "b", "c",
-    ]  # fmt: skip
+    assert [post.text for post in posts(result)] == ["a dam", "b", "c"]
     assert [each.timestamp for each in result] == [0, 0, 0]
     assert b'"created_at":"1970-01-01T00:00:00Z"' in result[0].value
 
@@ -194,9 +195,7 @@ def test_a_text_that_is_not_utf8_affects_only_itself(tmp_path: Path, use_diction
     offsets, data = pa.py_buffer(b"\0\0\0\0\3\0\0\0\6\0\0\0"), pa.py_buffer(b"a\xffbcde")
     texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, data])
     pq.write_table(pa.table({"text": texts}), tmp_path / "a", use_dictionary=use_dictionary)
-    texts_read = [each.reading.text for each in read(tmp_path / "a")
-                  if isinstance(each.reading, Post)]  # fmt: skip
-    assert texts_read == ["a\ufffdb", "cde"]
+    assert [post.text for post in posts(read(tmp_path / "a"))] == ["a\ufffdb", "cde"]
 
 
 def test_not_a_number_is_an_empty_cell(tmp_path: Path) -> None:
@@ -240,7 +239,7 @@ def read_and_hear(file: Path, **options: str) -> tuple[list[FileMessage], list[s
 
 
 def times(rows: list[FileMessage]) -> list[str | None]:
-    return [each.reading.created_at for each in rows if isinstance(each.reading, Post)]
+    return [post.created_at for post in posts(rows)]
 
 
 def written(folder: Path, form: str, *moments: str) -> Path:
@@ -304,7 +303,7 @@ def test_rounded_ids_are_replaced_by_digests_of_texts(tmp_path: Path, form: str,
         file.write_text("".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in rows))
     result, messages = read_and_hear(file)
     expected = [text_id("one"), text_id("two"), "7e5"]
-    assert [each.reading.id for each in result if isinstance(each.reading, Post)] == expected
+    assert [post.id for post in posts(result)] == expected
     assert [json.loads(each.value)["id"] for each in result] == expected
     assert [each.key for each in result] == [name.encode() for name in expected]
     (message,) = messages
