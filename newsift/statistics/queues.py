@@ -98,15 +98,11 @@ class CertifyQueue:
         self._order = draw_order(matches, nonce)
         self._training = draw_order(matches, nonce, certify=False)
         self._matches, self._name = len(matches), name
-        self._scores = [match.score for match in self._order]
-        self._keys = [draw_key(match.post_id, nonce) for match in self._order]
-        self._cuts = FrozenCuts.from_scores(self._scores, precision, confidence)
+        scores = [match.score for match in self._order]
+        self._cuts = FrozenCuts(scores, precision, confidence)
 
     def progress(self, verdicts: Verdicts) -> CertifyProgress:
-        order = self._order
-        return self._cuts.progress(
-            self._scores, self._keys, lambda index: verdicts.get(order[index].post_id)
-        )
+        return self._cuts.progress(lambda place: verdicts.get(self._order[place].post_id))
 
     def next(self, verdicts: Verdicts) -> Question | None:
         """A question from the strictest unproven cut; after those, from all matches."""
