@@ -125,7 +125,8 @@ MAX_LINE_BYTES = 2**22
 class LineParser:
     """Splits chunks of bytes into lines. Raises LostError for a line that is too long."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._rest = bytearray()  # the start of an incomplete line
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
@@ -139,15 +140,15 @@ class LineParser:
 
     def _extend(self, part: bytes) -> None:
         self._rest += part
-        if len(self._rest) > MAX_LINE_BYTES:
-            raise LostError(MALFORMED, f"a line has more than {MAX_LINE_BYTES:,} bytes")
+        if len(self._rest) > self._max_bytes:
+            raise LostError(MALFORMED, f"a line has more than {self._max_bytes:,} bytes")
 
 
 class EventParser:
     """Parses server-sent events into names and data, both empty for a comment (a heartbeat)."""
 
-    def __init__(self) -> None:
-        self._lines = LineParser()
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes, self._lines = max_bytes, LineParser(max_bytes)
         self._skip_lf = False  # the last chunk ended with CR, so an LF belongs to the same line end
         self._name, self._data, self._size = b"", list[bytes](), 0
 
@@ -170,8 +171,8 @@ class EventParser:
 
     def _add(self, line: bytes) -> None:
         self._size += len(line) + 1
-        if self._size > MAX_LINE_BYTES:
-            raise LostError(MALFORMED, f"an event has more than {MAX_LINE_BYTES:,} bytes")
+        if self._size > self._max_bytes:
+            raise LostError(MALFORMED, f"an event has more than {self._max_bytes:,} bytes")
         field, _, value = line.partition(b":")
         if field == b"event":
             self._name = value.removeprefix(b" ")

@@ -56,7 +56,7 @@ def weigh_evidence(
 ) -> PromiseEvidence:  # fmt: skip
     """Counts random labels of matches from before the newest queue was frozen."""
     random_labels = [label for label in labels if label.drawn == "certify"]
-    name = current_queue(label for label in random_labels if label.post_id in matches)
+    name = current_queue(random_labels, matches)
     profile_matches = [
         match for match in matches.values() if match.profile == (profile.id, profile.version)
     ]

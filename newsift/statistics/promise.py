@@ -47,7 +47,6 @@ def precision_threshold(
 
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
     """The least number of labels, with this many errors, that prove the precision."""
-    check_shares(precision, confidence)
     return find_smallest(errors + 1, lambda n: is_certified(n - errors, n, precision, confidence))
 
 
@@ -71,10 +70,7 @@ def first_cut(n: int, precision: float, confidence: float) -> int:
 
 
 def confidence_of_version(confidence: float, version: int) -> float:
-    """The confidence for one version of a profile, so that all versions share one error rate."""
-    check_shares(0.5, confidence)
-    if version < 1:
-        raise InputError(f"version: {version} is below 1; count the profiles from 1")
+    """For one version of a profile, from 1 on, so that all versions share one error rate."""
     return 1 - (1 - confidence) * 6 / (math.pi * version) ** 2
 
 
@@ -84,9 +80,6 @@ def promise_lapses(rate: float, base_rate: float, precision: float) -> bool:
     Without the event base_rate passes anyway, all wrongly; the promise fails when
     base_rate > (1 − precision) · rate.
     """
-    check_shares(precision, 0.5)
-    if not (math.isfinite(rate) and rate >= 0 and math.isfinite(base_rate) and base_rate >= 0):
-        raise InputError(f"pass rates: {rate!r} and {base_rate!r}; give numbers of 0 or more")
     return rate < base_rate / (1 - precision)
 
 

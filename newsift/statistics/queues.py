@@ -5,7 +5,7 @@ by a choice of ids. Half of all posts, by the hash without a key, can certify; t
 train, so that no profile is judged by what it was made of.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -56,12 +56,13 @@ def draw_order(
     return sorted(half, key=lambda match: draw_key(match.post_id, nonce))
 
 
-def current_queue(labels: Iterable[Label]) -> QueueName | None:
-    """The oldest label's nonce with the newest label's time.
+def current_queue(labels: Iterable[Label], matches: Container[PostId]) -> QueueName | None:
+    """The oldest nonce of these matches' random labels, with the time of the newest label.
 
     A label without a queue counts as drawn without a nonce, at the label's time.
     """
-    by_time = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
+    drawn = (label for label in labels if label.drawn == "certify" and label.post_id in matches)
+    by_time = sorted(drawn, key=lambda label: (milliseconds(utc(label.at)), label.key))
     if not by_time:
         return None
     names = [label.queue or QueueName("", label.at) for label in by_time]

@@ -75,16 +75,12 @@ def test_all_versions_of_a_profile_share_one_error() -> None:
     spent = [1 - confidence_of_version(0.9, version) for version in range(1, 200_000)]
     assert spent[0] == pytest.approx(0.1 * 6 / np.pi**2)
     assert sum(spent) == pytest.approx(0.1, rel=1e-5)
-    with pytest.raises(InputError, match=r"^version: 0"):
-        confidence_of_version(0.9, 0)
 
 
 def test_a_promise_lapses_where_what_always_passes_is_too_large_a_part() -> None:
     """4 in 1,000 pass without the event: of 20 they are a fifth, of fewer they are more."""
     assert not promise_lapses(0.020001, 0.004, 0.8)
     assert promise_lapses(0.019999, 0.004, 0.8)
-    with pytest.raises(InputError, match=r"^pass rates: "):
-        promise_lapses(float("nan"), 0.004, 0.8)
 
 
 def key(place: int) -> int:
