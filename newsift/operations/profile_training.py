@@ -277,22 +277,22 @@ def make_profile(
 
     start, pool = context.start(event.seeds), data.pool
     burst = data.burst(creation["attempts"]) if pool else None
-    lesson = learn(
+    result = learn(
         start.seeds, context.background, pool.with_authors if pool else None,
         embed(data.on), embed(data.off), burst,
     )  # fmt: skip
-    posts = [pool.posts[row] for row in lesson.posts.tolist()] if pool else []
-    labels = [data.on[row] for row in lesson.on.tolist()]
-    labels += [data.off[row] for row in lesson.off.tolist()]
+    posts = [pool.posts[row] for row in result.posts.tolist()] if pool else []
+    labels = [data.on[row] for row in result.on.tolist()]
+    labels += [data.off[row] for row in result.off.tolist()]
     texts = [post.text for post in (*posts, *labels)]
     texts += [f"{seed.title}\n{seed.text}" for seed in event.seeds]
-    gain, loss = moved_words(context.enc, start.vector, lesson.vector, texts)
+    gain, loss = moved_words(context.enc, start.vector, result.vector, texts)
     parts = {"posts": posts, "labels": labels}
     creation = creation | {
         "method": ", ".join(["seeds", "background", *(name for name in parts if parts[name])]),
-        "beta": round(lesson.beta, 4),
+        "beta": round(result.beta, 4),
         "gamma": BACKGROUND_WEIGHT,
-        "cohesion": round(lesson.cohesion, 4),
+        "cohesion": round(result.cohesion, 4),
         "posts": [[post.platform, post.id] for post in posts],
         "labels": len(labels),
         "gained": gain,
@@ -302,7 +302,7 @@ def make_profile(
     }
     seeds = {seed.id: seed.version for seed in event.seeds}
     before = event.profile.history() if event.profile else ()
-    vector = lesson.vector.encode()
+    vector = result.vector.encode()
     return Profile(event.name, vector, seeds, context.enc.digest, made=creation, before=before)
 
 

@@ -142,7 +142,6 @@ class FrozenCuts:
 
     def __init__(self, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9) -> None:
         """The scores are in the order of the draw: of all matches above the floor, one a group."""
-        check_shares(precision, confidence)
         self._scores = finite_array("scores", scores)
         self.precision, self._confidence = precision, confidence
         self.cuts = cut_scores(self._scores.tolist())
