@@ -19,6 +19,7 @@ import kafka
 
 from encoder.errors import NewsiftError
 from newsift.broker.server import running
+from newsift.cli.local import with_whole_paths, worker_settings
 from newsift.cli.options import model_options
 from newsift.cli.output import highlight_text
 from newsift.cli.processes import WorkerProcess, worker_process
@@ -314,18 +315,14 @@ def demo(seconds: float, port: int, with_desk: bool, model: ModelConfig) -> None
 
         show_desk(Config(model=model))
         return
-    # The worker runs in another folder: a model's directory needs its whole path there.
-    name = str(Path(model.name).resolve()) if Path(model.name).is_dir() else model.name
-    settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": model.device}
-    if model.threads is not None:
-        settings["NEWSIFT_MODEL__THREADS"] = str(model.threads)
+    config = with_whole_paths(Config(model=model))
     with running(port) as broker, tempfile.TemporaryDirectory() as scratch:
-        config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
-        _show(config, make_script(read_posts(), seconds), Path(scratch), settings)
+        config = replace(config, kafka=KafkaConfig(bootstrap_servers=broker.address))
+        _show(config, make_script(read_posts(), seconds), Path(scratch))
     click.echo("\n" + "\n".join(next_steps()), err=True)
 
 
-def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
+def _show(config: Config, script: Script, scratch: Path) -> None:
     articles = {draft.id: draft.value for draft in read_seed_files([SAMPLES / "seeds"])}
     ensure_topics(config)
     consumer = kafka.KafkaConsumer(
@@ -338,7 +335,7 @@ def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str
         outbox.settle()
         click.echo("The worker starts; its very first start compiles it for this CPU.", err=True)
         address = config.kafka.bootstrap_servers
-        with worker_process(address, scratch, settings) as worker:
+        with worker_process(address, scratch, worker_settings(config, scratch)) as worker:
             took = worker.wait_until_ready()
             click.echo(
                 f"Ready after {took:.1f} s, on a broker in memory at {address}, with "
