@@ -51,8 +51,6 @@ MAX_COUNTED_TEXTS = 100_000
 MIN_HISTORY_SHARE = 0.1  # With fewer posts before than a tenth, no burst can be seen.
 MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is risky.
 
-LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it
-
 
 @dataclass
 class Comparison:
@@ -241,11 +239,11 @@ class Proposal:
 
 
 def propose_profile(
-    context: ModelContext, event: EventState, window: StreamWindow | None, labels: LabelledPosts,
+    context: ModelContext, event: EventState, window: StreamWindow | None, labels: Iterable[Label],
     attempt: int,
 ) -> Proposal:  # fmt: skip
     data = TrainingData() if window is None else window.data(context.start(event.seeds))
-    data = replace(data, on=labels[0], off=labels[1])
+    data.on, data.off = training_posts(labels)
     profile = make_profile(context, event, data, creation_fields() | {"attempts": attempt})
     value = profile.value(context.config.limits)
     old = [event.profile] if event.profile else []
@@ -306,8 +304,8 @@ def make_profile(
     return Profile(event.name, vector, seeds, context.enc.digest, made=creation, before=before)
 
 
-def training_posts(labels: Iterable[Label]) -> LabelledPosts:
-    """Labelled posts that may train, on which people agree."""
+def training_posts(labels: Iterable[Label]) -> tuple[list[Post], list[Post]]:
+    """Labelled posts on the event and off it, which may train and on which people agree."""
     training = [
         label for label in labels
         if label.drawn != "certify" and not is_certify_post(label.post_id)
@@ -340,15 +338,13 @@ class ProfileTraining:
         event = require_event(events, self._options.name).require_seeds()
         refuse_promised(event)
         self._attempts = max(self._attempts, attempts_of(event.profile))
-        window, labels = None, training_posts([])
+        window, labels = None, tuple[Label, ...]()
         if self._options.span is not None:
             self._attempts += 1
             since = int((time.time() - self._options.span) * 1000)
             window = StreamWindow(self._cluster, self._context, max(since, 0))
         if self._options.labels:
-            labels = training_posts(
-                read_event_labels(self._cluster, self._context.config, event.name)
-            )
+            labels = read_event_labels(self._cluster, self._context.config, event.name)
         return propose_profile(self._context, event, window, labels, self._attempts), state
 
     def publish(self, proposal: Proposal, state: ControlState) -> None:
