@@ -7,11 +7,7 @@ import click
 from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json
-from newsift.operations.dead_letters import (
-    LetterSelection,
-    no_such_letter,
-    retry_letters,
-)
+from newsift.operations.dead_letters import LetterSelection, no_such_letter, retry_letters
 from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import connected

@@ -135,10 +135,7 @@ class Follower:
     _topic: SeedTopic | None = None
 
     def fetch_feed(self) -> None:
-        conditions = {
-            "If-None-Match": self.feed.etag,
-            "If-Modified-Since": self.feed.last_modified,
-        }
+        conditions = {"If-None-Match": self.feed.etag, "If-Modified-Since": self.feed.last_modified}
         headers = {name: value for name, value in conditions.items() if value is not None}
         answer = self.web.get(
             self.feed.address, PAGE_HEADERS | {"Accept": FEED_MEDIA_TYPES} | headers

@@ -12,12 +12,7 @@ from msgspec import UNSET
 from encoder.errors import InputError, NewsiftError
 from newsift.files.rows import parse_match_record
 from newsift.operations.cluster_status import read_commits
-from newsift.operations.events import (
-    IN_FORCE,
-    EventState,
-    PromiseTarget,
-    require_event,
-)
+from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, require_event
 from newsift.operations.labels import EventMatch, read_event_labels, read_event_matches
 from newsift.operations.messages import notify
 from newsift.operations.model_context import ModelContext
