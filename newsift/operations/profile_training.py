@@ -307,9 +307,8 @@ def make_profile(
 def training_posts(labels: Iterable[Label]) -> tuple[list[Post], list[Post]]:
     """Labelled posts on the event and off it, which may train and on which people agree."""
     training = [
-        label for label in labels
-        if label.drawn != "certify" and not is_certify_post(label.post_id)
-    ]  # fmt: skip
+        label for label in labels if label.drawn != "certify" and not is_certify_post(label.post_id)
+    ]
     posts = {label.post_id: label.post for label in training}
     verdicts = joint_verdicts(training)
 
