@@ -15,7 +15,7 @@ from aiokafka.errors import (
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.delivery import MAX_QUEUE_BYTES, Deliver, EventQueues, MatchDelivery
-from newsift.cli.watch.records import Notice, WatchMetrics, notices_of
+from newsift.cli.watch.records import WatchMetrics, WebhookCall, webhook_calls
 from newsift.cli.watch.webhook import Webhook
 from tests.newsift.cli.test_matches import record
 from worker.config import Config
@@ -33,8 +33,8 @@ def queues_of(
     return EventQueues(deliver, fail, reader, MatchFilter(), metrics or WatchMetrics())
 
 
-def notice(offset: int, size: int = 1) -> Notice:
-    return Notice(PLACE, offset, f"m{offset}", "e", b"x" * size, MatchFilter())
+def call(offset: int, size: int = 1) -> WebhookCall:
+    return WebhookCall(PLACE, offset, f"m{offset}", "e", b"x" * size, MatchFilter())
 
 
 class Gates:
@@ -42,9 +42,9 @@ class Gates:
         self.open: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self.taken: list[int] = []
 
-    async def deliver(self, notice: Notice) -> None:
-        await self.open[notice.offset].wait()
-        self.taken.append(notice.offset)
+    async def deliver(self, call: WebhookCall) -> None:
+        await self.open[call.offset].wait()
+        self.taken.append(call.offset)
 
 
 async def turns() -> None:
@@ -58,7 +58,7 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
     queues = queues_of(gates.deliver)
     event_of = {offset: chance.choice("abc") for offset in range(60)}
     for offset, event in event_of.items():
-        queues.take(PLACE, offset, {event: notice(offset)})
+        queues.take(PLACE, offset, {event: call(offset)})
     for offset in chance.sample(range(60), 60):
         gates.open[offset].set()
         await turns()
@@ -73,9 +73,9 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
 async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
     queues = queues_of(Gates().deliver)
     for offset in range(10):
-        half, large = notice(offset, MAX_QUEUE_BYTES // 2), notice(offset, 3 * MAX_QUEUE_BYTES)
+        half, large = call(offset, MAX_QUEUE_BYTES // 2), call(offset, 3 * MAX_QUEUE_BYTES)
         queues.take(PLACE, offset, {"a": half, "b": large})
-    held = {queue.event: len(queue.notices) for queue in queues._queues.values()}
+    held = {queue.event: len(queue.calls) for queue in queues._queues.values()}
     assert held == {"a": 2, "b": 1}
     await queues.drop()
 
@@ -86,7 +86,7 @@ async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.Monke
     queues = queues_of(gates.deliver)
     full = [queues.is_full]
     for offset, event in enumerate("abc"):
-        queues.take(PLACE, offset, {event: notice(offset)})
+        queues.take(PLACE, offset, {event: call(offset)})
         full.append(queues.is_full)
     gates.open[1].set()
     await turns()
@@ -97,11 +97,11 @@ async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.Monke
 async def test_an_error_of_the_receiver_is_reported_and_commits_nothing() -> None:
     output: list[Exception] = []
 
-    async def refuse(_: Notice) -> None:
+    async def refuse(_: WebhookCall) -> None:
         raise OSError("gone")
 
     queues = queues_of(refuse, fail=output.append)
-    queues.take(PLACE, 7, {"a": notice(7)})
+    queues.take(PLACE, 7, {"a": call(7)})
     await turns()
     assert [str(error) for error in output] == ["gone"]
     assert queues.committable() == {PLACE: 7}
@@ -160,12 +160,12 @@ async def some_turns(chance: random.Random) -> None:
 @pytest.mark.parametrize("dice", range(6))
 async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.cli.watch.delivery.MAX_QUEUE_MATCHES", 5)
-    chance, came = random.Random(dice), list[Notice]()
+    chance, came = random.Random(dice), list[WebhookCall]()
 
-    async def deliver(notice: Notice) -> None:
+    async def deliver(call: WebhookCall) -> None:
         for _ in range(chance.choice([0, 1, 30])):
             await asyncio.sleep(0)
-        came.append(notice)
+        came.append(call)
 
     records = topic_of(chance, 400)
     queues = queues_of(deliver, FakeReader(records))
@@ -173,7 +173,7 @@ async def test_the_backlog_comes_once_in_order(dice: int, monkeypatch: pytest.Mo
     while any(left.values()):
         place = chance.choice([place for place, some in left.items() if some])
         result = left[place].pop(0)
-        queues.take(place, result.offset, notices_of(result, MatchFilter()) or {})
+        queues.take(place, result.offset, webhook_calls(result, MatchFilter()) or {})
         bound = {place: some[0].offset for place, some in left.items() if some}
         assert all(queues.committable().get(p, 0) <= at for p, at in bound.items())
         await some_turns(chance)
@@ -195,14 +195,14 @@ async def test_counts_and_passes_over_a_deleted_backlog(monkeypatch: pytest.Monk
     place, came, metrics, go = TOPIC[0], list[int](), WatchMetrics(), asyncio.Event()
     records = {place: [stored(place, at, record(str(at))) for at in range(30)]}
 
-    async def deliver(notice: Notice) -> None:
+    async def deliver(call: WebhookCall) -> None:
         await go.wait()
-        came.append(notice.offset)
+        came.append(call.offset)
 
     reader = FakeReader(records)
     queues = queues_of(deliver, reader, metrics)
     for each in records[place]:
-        queues.take(place, each.offset, notices_of(each, MatchFilter()) or {})
+        queues.take(place, each.offset, webhook_calls(each, MatchFilter()) or {})
     reader.first = 20
     go.set()
     async with asyncio.timeout(60):
@@ -220,10 +220,10 @@ async def test_a_topic_that_was_made_again_is_delivered_whole(
     gates, records = Gates(), [stored(PLACE, n, record(str(n))) for n in range(30)]
     queues = queues_of(gates.deliver, FakeReader({PLACE: records}))
     for each in records[:8]:
-        queues.take(PLACE, each.offset, notices_of(each, MatchFilter()) or {})
+        queues.take(PLACE, each.offset, webhook_calls(each, MatchFilter()) or {})
     queues.seek(PLACE, 0)
     for each in records[:3]:
-        queues.take(PLACE, each.offset, notices_of(each, MatchFilter()) or {})
+        queues.take(PLACE, each.offset, webhook_calls(each, MatchFilter()) or {})
     assert queues.committable() == {PLACE: 0}
     for offset in range(30):
         gates.open[offset].set()
