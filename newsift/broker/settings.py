@@ -20,6 +20,8 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """Raises ConfigError for invalid values."""
+
     host: str = "127.0.0.1"
     port: int = 0
     retention_bytes: int = 512 * MIB
@@ -38,6 +40,11 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.host:
             raise ConfigError("host: is empty; use 0.0.0.0 to listen on every address")
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"port: {self.port} is not a port; use one up to 65535, or 0 for any")
+        for name, low in {"retention_bytes": MIB, "partitions": 1}.items():
+            if (value := getattr(self, name)) < low:
+                raise ConfigError(f"{name}: {value!r} is too small; use {low} or more")
 
 
 @dataclass(slots=True)
