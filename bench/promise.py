@@ -151,14 +151,15 @@ def _label_in_order(
         labels_used.add(place)
         return bool(right[place])
 
-    hashes = [f"{place:09}" for place in random.permutation(len(scores))]
-    cuts = FrozenCuts.from_scores(scores, *promise)
-    progress = cuts.progress(scores, hashes, judge)
+    order = np.argsort(random.permutation(len(scores)))
+    right = right[order]
+    cuts = FrozenCuts(scores[order], *promise)
+    progress = cuts.progress(judge)
     if to_limit:
-        for place in sorted(range(len(scores)), key=hashes.__getitem__):
+        for place in range(len(scores)):
             judge(place)
         labels = {place: bool(right[place]) for place in labels_used}
-        progress = cuts.progress(scores, hashes, labels.get)
+        progress = cuts.progress(labels.get)
     return CutOutcome(progress.threshold, len(labels_used))
 
 

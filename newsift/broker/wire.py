@@ -144,7 +144,7 @@ def decode_call(frame: bytes, table: Table, client: Client) -> Call:
 
 
 def encode_answer(call: Call, response: Any) -> bytes:
-    """`response` already has the version of the request."""
+    response.API_VERSION = call.version
     response.with_header(correlation_id=call.correlation_id)
     data: bytes = response.encode(header=True, framed=True)
     return data

@@ -26,7 +26,7 @@ from newsift.files.write import check_targets
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import now_ms
+from newsift.operations.times import now_text
 from newsift.statistics.background import SPARE_FACTOR, PostSampler, match_seeds, take_author_turns
 from worker.background_file import file_digest, refuse_other_model
 from worker.config import Config, MatchingConfig
@@ -70,11 +70,6 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     total = max(min(most, records_between(begins, ends)), 1)
     return _readings(batches, config, config.posts.format), lambda count: count / total
-
-
-def file_posts(files: Sequence[Path], config: Config) -> Source:
-    inputs = open_inputs(files, FileOptions(), config.limits)
-    return _readings(chain.from_iterable(inputs), config, "auto"), share_read(inputs)
 
 
 def _readings(
@@ -172,7 +167,7 @@ class BackgroundBuilder:
 
     def save(self, out: Path, source: str) -> None:
         enc, times = self.vectors, self._times
-        note = {"source": source, "made": rfc3339(now_ms())}
+        note = {"source": source, "made": now_text()}
         if times:
             note |= {"first": rfc3339(times[0]), "last": rfc3339(times[1])}
         platforms = Counter(post.platform for post in self._posts)
@@ -287,7 +282,9 @@ def build(
             state = seed_state(cluster, config)
         source = f"{config.topics.posts} of {config.kafka.bootstrap_servers}"
     else:
-        builder.read(file_posts(files, config))
+        inputs = open_inputs(files, FileOptions(), config.limits)
+        readings = _readings(chain.from_iterable(inputs), config, "auto")
+        builder.read((readings, share_read(inputs)))
         source = ", ".join("standard input" if file == DASH else file.name for file in files)
     rate = config.matching.automatic_rate
     builder.embed(load_encoder(config), state, rate)

@@ -28,7 +28,7 @@ from worker.log import OneLine, make_handler
     type=click.IntRange(1, 1000),
     help="The partitions of a topic that is created at its first use.",
 )
-def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:  # fmt: skip
+def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:
     """Run a Kafka broker, to try things out without one; Ctrl-C ends it.
 
     It serves Kafka clients as a cluster of one node: produce, fetch, groups, topics and their

@@ -7,12 +7,7 @@ import click
 from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json
-from newsift.operations.dead_letters import (
-    LetterSelection,
-    no_such_letter,
-    read_letters,
-    retry_letters,
-)
+from newsift.operations.dead_letters import LetterSelection, no_such_letter, retry_letters
 from newsift.operations.messages import format_counts, notify
 from worker.config import Config
 from worker.kafka.reading import connected
@@ -45,9 +40,7 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
     """List dead letters with their ids and reasons."""
     reasons: Counter[str] = Counter()
     with connected(config) as cluster:
-        for letter in read_letters(cluster, config, start):
-            if reason not in (None, letter.reason):
-                continue
+        for letter in LetterSelection(reason=reason, start=start).read(cluster, config):
             reasons[letter.reason] += 1
             if as_json:
                 print_json([letter.row()])
@@ -68,7 +61,7 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
 def show_letter(name: str, as_json: bool, config: Config) -> None:
     """Show one dead letter with its bytes."""
     with connected(config) as cluster:
-        letters = [letter for letter in read_letters(cluster, config) if letter.id == name]
+        letters = list(LetterSelection(frozenset([name])).read(cluster, config))
     if not letters:
         raise no_such_letter(name)
     row, key, value = letters[-1].row(), letters[-1].message.key, letters[-1].message.value

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ import kafka
 
 from encoder.errors import NewsiftError
 from newsift.broker.server import running
+from newsift.cli.local import with_whole_paths, worker_settings
 from newsift.cli.options import model_options
 from newsift.cli.output import highlight_text
 from newsift.cli.processes import WorkerProcess, worker_process
 from newsift.cli.terminal import use_colour
-from newsift.files.articles import read_article
 from newsift.files.rows import parse_match_record
 from newsift.operations.messages import format_counts
+from newsift.operations.seed_drafts import read_seed_files
 from worker.config import Config, KafkaConfig, ModelConfig, TopicsConfig, load_config
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
@@ -48,13 +49,6 @@ def read_posts() -> list[SamplePost]:
     text = (SAMPLES / "posts.jsonl").read_text("utf-8")
     rows = (json.loads(line) for line in text.splitlines())
     return [SamplePost(int(row["id"]), row["text"], row["event"]) for row in rows]
-
-
-def read_articles() -> dict[str, tuple[str, str]]:
-    """Title and text by event."""
-    files = sorted((SAMPLES / "seeds").glob("*.md"))
-    articles = {file.stem: read_article(file) for file in files}
-    return {name: (article.title, article.text) for name, article in articles.items()}
 
 
 POST_TIME = "2026-03-01T10:00:00.000Z"
@@ -207,47 +201,64 @@ def _relative(path: Path) -> str:
 
 
 EVENT_WIDTH = 18
+POLL_MS = 10
+MAX_DRAIN_S = 15.0
+DRAIN_QUIET_S = 0.3  # without a new match, after which the demo ends
 
 
-@dataclass
-class DemoResults:
-    script: Script
-    matches: set[tuple[str, str]] = field(default_factory=set)  # the post's id, the event
-    latencies: list[float] = field(default_factory=list)  # seconds
+class MatchPrinter:
+    """Prints the matches as they arrive, and keeps what the summary says of them."""
 
-    def add(self, record: MatchRecord, now: float) -> None:
-        """`now` is in seconds since 1970."""
-        self.matches |= {(record.post.id, match.event) for match in record.matches}
-        self.latencies.append(now - record.source.timestamp / 1000)
+    def __init__(self, consumer: Any, worker: WorkerProcess, script: Script) -> None:
+        self._consumer, self._worker, self.script = consumer, worker, script
+        self._matches: set[tuple[str, str]] = set()  # the post's id, the event
+        self._latencies: list[float] = []  # seconds
+        self.colour = use_colour()
+
+    def print_new(self) -> None:
+        batches = self._consumer.poll(timeout_ms=POLL_MS)
+        for message in (message for part in batches.values() for message in part):
+            if record := parse_match_record(message.value):
+                self._latencies.append(time.time() - record.source.timestamp / 1000)
+                self._print(record)
+        self._worker.check()
+
+    def _print(self, record: MatchRecord) -> None:
+        """A line for each match; the words are highlighted unless the output is redirected."""
+        text = one_line(record.post.text)
+        for match in record.matches:
+            self._matches.add((record.post.id, match.event))
+            shown = highlight_text(text, match.why, self.colour) if sys.stdout.isatty() else text
+            click.echo(f"{match.score:.2f}  {one_line(match.event):<{EVENT_WIDTH}}{shown}")
+
+    def drain(self) -> None:
+        """Print until the worker has read everything and no more matches arrive."""
+        total = len(self.script.cues)
+        began = quiet = time.monotonic()
+        while time.monotonic() - quiet < DRAIN_QUIET_S and time.monotonic() - began < MAX_DRAIN_S:
+            before = len(self._matches)
+            self.print_new()
+            read = self._worker.counter_values("newsift_posts_read_total").total()
+            if read < total or len(self._matches) > before:
+                quiet = time.monotonic()
 
     def posts_on(self, event: str, live: bool) -> set[str]:
         """The ids of the posts on an event that were sent while its seed was live, or was not."""
         return {cue.id for cue in self.script.cues if (cue.event, cue.live) == (event, live)}
 
     def matched_posts(self, event: str) -> set[str]:
-        return {post for post, name in self.matches if name == event}
+        return {post for post, name in self._matches if name == event}
 
     def latency(self, share: float) -> float:
         """A quantile of the latency, in milliseconds."""
-        latencies = sorted(self.latencies)
+        latencies = sorted(self._latencies)
         if not latencies:
             return 0.0
         return 1e3 * latencies[min(int(share * len(latencies)), len(latencies) - 1)]
 
 
-def match_lines(record: MatchRecord, colour: bool, weights: bool = True) -> Iterator[str]:
-    """A line for each match of a record: score, event, and the post with its words highlighted.
-
-    Without colour and weights it is the post's text alone.
-    """
-    for match in record.matches:
-        text = one_line(record.post.text)
-        words = highlight_text(text, match.why, colour) if colour or weights else text
-        yield f"{match.score:.2f}  {one_line(match.event):<{EVENT_WIDTH}}{words}"
-
-
 def summary(
-    results: DemoResults, events: Sequence[str], rejected: Counter[str], passed_over: int
+    results: MatchPrinter, events: Sequence[str], rejected: Counter[str], passed_over: int
 ) -> Iterator[str]:
     """Precision and recall count the posts that were sent while their seed was live."""
     yield f"{'event':<{EVENT_WIDTH}}{'posts':>7}{'found':>7}{'precision':>11}{'recall':>8}"
@@ -274,11 +285,6 @@ def summary(
 
 def _share(part: set[str], total: set[str]) -> str:
     return f"{len(part) / len(total):.2f}" if total else "-"
-
-
-POLL_MS = 10
-MAX_DRAIN_S = 15.0
-DRAIN_QUIET_S = 0.3  # without a new match, after which the demo ends
 
 
 @click.command()
@@ -309,50 +315,43 @@ def demo(seconds: float, port: int, with_desk: bool, model: ModelConfig) -> None
 
         show_desk(Config(model=model))
         return
-    # The worker runs in another folder: a model's directory needs its whole path there.
-    name = str(Path(model.name).resolve()) if Path(model.name).is_dir() else model.name
-    settings = {"NEWSIFT_MODEL__NAME": name, "NEWSIFT_MODEL__DEVICE": model.device}
-    if model.threads is not None:
-        settings["NEWSIFT_MODEL__THREADS"] = str(model.threads)
+    config = with_whole_paths(Config(model=model))
     with running(port) as broker, tempfile.TemporaryDirectory() as scratch:
-        config = Config(kafka=KafkaConfig(bootstrap_servers=broker.address))
-        _show(config, make_script(read_posts(), seconds), Path(scratch), settings)
+        config = replace(config, kafka=KafkaConfig(bootstrap_servers=broker.address))
+        _show(config, make_script(read_posts(), seconds), Path(scratch))
     click.echo("\n" + "\n".join(next_steps()), err=True)
 
 
-def _show(config: Config, script: Script, scratch: Path, settings: dict[str, str]) -> None:
-    articles = {
-        name: json.dumps({"title": title, "text": text}, ensure_ascii=False).encode()
-        for name, (title, text) in read_articles().items()
-    }
+def _show(config: Config, script: Script, scratch: Path) -> None:
+    articles = {draft.id: draft.value for draft in read_seed_files([SAMPLES / "seeds"])}
     ensure_topics(config)
-    settings_of_consumer = kafka_python_settings(config) | {"metrics_enabled": False}
-    match_consumer = kafka.KafkaConsumer(
-        config.topics.matches, **settings_of_consumer, auto_offset_reset="earliest"
-    )
-    with sending(config) as outbox, closing(match_consumer) as consumer:
+    consumer = kafka.KafkaConsumer(
+        config.topics.matches, **kafka_python_settings(config), metrics_enabled=False,
+        auto_offset_reset="earliest",
+    )  # fmt: skip
+    with sending(config) as outbox, closing(consumer):
         for name in articles.keys() - {ADDED_SEED}:
             outbox.send(config.topics.seeds, articles[name], name.encode())
         outbox.settle()
         click.echo("The worker starts; its very first start compiles it for this CPU.", err=True)
         address = config.kafka.bootstrap_servers
-        with worker_process(address, scratch, settings) as worker:
+        with worker_process(address, scratch, worker_settings(config, scratch)) as worker:
             took = worker.wait_until_ready()
             click.echo(
                 f"Ready after {took:.1f} s, on a broker in memory at {address}, with "
                 f"{len(articles) - 1} articles. {len(script.cues)} messages follow.\n", err=True
             )  # fmt: skip
-            printer = MatchPrinter(consumer, worker, DemoResults(script))
+            printer = MatchPrinter(consumer, worker, script)
             play(script, articles, printer, outbox, config.topics)
             printer.drain()
             rejected = worker.counter_values("newsift_posts_rejected_total")
             passed_over = worker.counter_values("newsift_posts_passed_over_total").total()
     click.echo()
-    click.echo("\n".join(summary(printer.results, list(articles), rejected, passed_over)))
+    click.echo("\n".join(summary(printer, list(articles), rejected, passed_over)))
 
 
 def play(
-    script: Script, articles: dict[str, bytes], printer: "MatchPrinter", outbox: Outbox,
+    script: Script, articles: dict[str, bytes], printer: MatchPrinter, outbox: Outbox,
     topics: TopicsConfig,
 ) -> None:  # fmt: skip
     steps: list[Cue | SeedChange] = [*script.cues, *script.changes]
@@ -368,29 +367,3 @@ def play(
         else:
             outbox.send(topics.posts, step.value, step.id.encode())
     outbox.settle()
-
-
-class MatchPrinter:
-    def __init__(self, consumer: Any, worker: WorkerProcess, results: DemoResults) -> None:
-        self._consumer, self._worker, self.results = consumer, worker, results
-        self.colour, self._at_terminal = use_colour(), sys.stdout.isatty()
-
-    def print_new(self) -> None:
-        batches = self._consumer.poll(timeout_ms=POLL_MS)
-        for message in (message for part in batches.values() for message in part):
-            if record := parse_match_record(message.value):
-                self.results.add(record, time.time())
-                for line in match_lines(record, self.colour, weights=self._at_terminal):
-                    click.echo(line)
-        self._worker.check()
-
-    def drain(self) -> None:
-        """Print until the worker has read everything and no more matches arrive."""
-        total = len(self.results.script.cues)
-        began = quiet = time.monotonic()
-        while time.monotonic() - quiet < DRAIN_QUIET_S and time.monotonic() - began < MAX_DRAIN_S:
-            before = len(self.results.matches)
-            self.print_new()
-            read = self._worker.counter_values("newsift_posts_read_total").total()
-            if read < total or len(self.results.matches) > before:
-                quiet = time.monotonic()

@@ -23,12 +23,7 @@ from newsift.files.posts import open_inputs
 from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
 from newsift.operations.messages import notify
-from newsift.operations.seed_drafts import (
-    SeedDraft,
-    parse_seed,
-    read_seed_files,
-    require_articles,
-)
+from newsift.operations.seed_drafts import SeedDraft, parse_seed, read_seed_files, require_articles
 from newsift.operations.seed_topic import seed_topic
 from worker import log
 from worker.config import Config, WebConfig

@@ -72,8 +72,7 @@ class TextBatches:
 
 @click.command()
 @click.argument("file", default=DASH, type=PATH, metavar="[FILE]")
-@click.option("--out", default=DASH, type=PATH,
-              help="The safetensors file to write.")  # fmt: skip
+@click.option("--out", default=DASH, type=PATH, help="The safetensors file to write.")
 @click.option("--articles", is_flag=True, help="The texts are articles, not posts.")
 @file_options
 @click.option("--skip-bad", is_flag=True, help="Skip rows that cannot be read.")

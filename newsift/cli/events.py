@@ -362,7 +362,7 @@ def _publish_first_profile(
 ) -> None:  # fmt: skip
     """A promise needs a profile, and labels of the profile's own matches."""
     notify("a promise needs a profile: this one, of the seeds and the background, comes first")
-    proposal = propose_profile(context, event, None, ([], []), attempts_of(event.profile))
+    proposal = propose_profile(context, event, None, (), attempts_of(event.profile))
     if not as_json:
         print_proposal(proposal)
     require_yes(yes, "promise")

@@ -31,13 +31,12 @@ from newsift.operations.labels import (
 )
 from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import now_ms, parse_since
+from newsift.operations.times import now_text, parse_since
 from newsift.statistics.estimates import agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.sending import sending
-from worker.posts.times import rfc3339
 from worker.text import one_line, plural
 
 VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
@@ -209,7 +208,7 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     Nothing is published unless every line can be read. Imported labels can train a profile, but
     cannot prove a promise, as only a random draw can.
     """
-    labels = read_labels(file, by or current_user(), rfc3339(now_ms()), config.limits)
+    labels = read_labels(file, by or current_user(), now_text(), config.limits)
     events = Counter(label.event for label in labels.values())
     of = f"{len(events):,} events" if len(events) > 1 else f"event {next(iter(events))!r}"
     counts = f"{plural(events.total(), 'label')} of {of}"

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 
+from encoder.support.named import model_directory
 from newsift.broker.server import running
 from newsift.cli.processes import free_port, worker_process
 from newsift.operations.messages import notify
@@ -37,10 +38,23 @@ class ThreadService:
         self._end.set()
 
 
-def run_worker(config: Config, folder: Path, port: int, end: Event) -> None:
+def with_whole_paths(config: Config) -> Config:
+    """For a worker, which runs in another folder: relative paths would name nothing there."""
+    model = replace(config.model, name=str(model_directory(config.model.name).resolve()))
+    background = config.matching.background
+    matching = replace(config.matching, background=background.resolve() if background else None)
+    return replace(config, model=model, matching=matching)
+
+
+def worker_settings(config: Config, folder: Path) -> dict[str, str]:
+    """The environment of a worker with this configuration, which is written into the folder."""
     file = folder / "config.yaml"
     file.write_text(render_config(LoadedConfig(config, None, defaultdict(str))), "utf-8")
-    settings = {"NEWSIFT_CONFIG": str(file)}
+    return {"NEWSIFT_CONFIG": str(file)}
+
+
+def run_worker(config: Config, folder: Path, port: int, end: Event) -> None:
+    settings = worker_settings(config, folder)
     while not end.is_set():
         was_ready = False
         with worker_process(config.kafka.bootstrap_servers, folder, settings, port) as worker:
@@ -60,7 +74,7 @@ def local_cluster(config: Config) -> Iterator[tuple[Config, ThreadService]]:
     with running() as broker, tempfile.TemporaryDirectory() as scratch:
         port = free_port()
         local = replace(
-            config,
+            with_whole_paths(config),
             kafka=KafkaConfig(bootstrap_servers=broker.address),
             topics=TopicsConfig(),
             posts=replace(config.posts, format="auto"),

@@ -109,7 +109,7 @@ def _count(posts: int) -> str:
 
 def advise(events: Mapping[str, EventSeeds]) -> None:
     """Name the events with few articles, as that is what costs most matches."""
-    few = [name for name, counts in events.items() if counts.is_thin]
+    few = [name for name, counts in events.items() if counts.has_few_seeds]
     if not few:
         return
     names = ", ".join(map(repr, few[:MAX_EVENTS]))

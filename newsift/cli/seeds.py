@@ -15,7 +15,7 @@ from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import end_on_sigterm
 from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
 from newsift.files.read import DASH
-from newsift.files.records import ENDINGS, KeyedRecord, read_records, write_records
+from newsift.files.records import ENDINGS, read_records, write_records
 from newsift.files.write import check_targets
 from newsift.files.writers import check_ending
 from newsift.operations.feeds import (
@@ -337,9 +337,8 @@ def export(file: Path, config: Config) -> None:
     check_ending("FILE", file, ENDINGS)
     with seed_topic(config) as topic:
         state = topic.state()
-    records = [KeyedRecord(r.key, r.value, r.timestamp) for r in state.records.values()]
-    write_records(file, records)
-    notify(f"{plural(len(records), 'seed')} exported")
+    write_records(file, state.records.values())
+    notify(f"{plural(len(state.records), 'seed')} exported")
 
 
 @seeds.command("import")

@@ -80,7 +80,7 @@ class DeadLetterList:
     def _clear(self) -> None:
         self._reasons = Counter[str]()
         self._newest = deque[dict[str, Any]](maxlen=MAX_NEWEST)
-        self._letter_digests = OrderedDict[bytes, None]()  # digests
+        self._letter_digests = OrderedDict[bytes, None]()
         self._retried_ids = OrderedDict[str, None]()
         self._older = 0
 

@@ -17,7 +17,7 @@ from encoder.errors import InputError
 from newsift.desk.threads import TimedCache, lock_or_busy
 from newsift.files.labels import CSV_COLUMNS, label_row
 from newsift.files.rows import TOPIC_SOURCE, Layout, OutputRecord, csv_row, parse_match_record
-from newsift.files.sqlite import database
+from newsift.files.sqlite import clean_row, database
 from newsift.files.writers import FORMATS, check_format, record_writer
 from newsift.statistics.labels import Label
 from worker.config import Config
@@ -258,10 +258,11 @@ def _add_labels(path: Path, labels: Iterable[Label]) -> None:
         )
         for label in labels
     ]
-    clean = [[c.replace("\0", "�") if isinstance(c, str) else c for c in row] for row in rows]
     try:
         with closing(sqlite3.connect(path)) as db, db:
             db.executescript(LABELS_TABLE)
-            db.executemany(f"INSERT INTO labels VALUES ({', '.join('?' * 11)})", clean)
+            db.executemany(
+                f"INSERT INTO labels VALUES ({', '.join('?' * 11)})", map(clean_row, rows)
+            )
     except sqlite3.Error as error:
         raise OutputError(f"labels: cannot be written ({error})") from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from xml.sax.saxutils import escape, quoteattr
 
+from newsift.statistics.estimates import bin_counts
 from worker.posts.times import EPOCH, LAST_MS
 from worker.text import one_line, shorten
 
@@ -257,10 +258,8 @@ def scores_figure(
 
 def score_histogram(scores: Sequence[float]) -> Histogram:
     """Bins from 0 to 1; scores outside count in the first or last bin."""
-    counts = [0] * BINS
-    for score in scores:
-        counts[min(max(int(score * BINS), 0), BINS - 1)] += 1
-    return Histogram([n / BINS for n in range(BINS + 1)], counts)
+    edges = [n / BINS for n in range(BINS + 1)]
+    return Histogram(edges, bin_counts(edges, scores).astype(int).tolist())
 
 
 def _legend(matches: Histogram, background: Histogram | None, thresholds: Sequence[float]) -> str:

@@ -59,11 +59,7 @@ class FileStream:
         # The offset of the articles that all posts are compared with. Not their digest: an article
         # that is removed and added again has the old one, and missed what was read in between.
         offset, config, self._end = -1, self._config, end
-        with (
-            sending(config) as outbox,
-            connected(config) as cluster,
-            admin_client(config) as admin,
-        ):
+        with sending(config) as outbox, connected(config) as cluster, admin_client(config) as admin:
 
             def lag() -> int:
                 return sum(read_offsets(cluster, admin, config).lag.values())

@@ -326,7 +326,7 @@ class MatchStore:
             return self._of(event).counts(self._now())
 
     def pass_count(self, event: str, version: str) -> int | None:
-        """Like EventMatches.passed; None if the last hour is not fully counted."""
+        """None if the last hour is not fully counted."""
         now = self._now()
         with self._lock:
             return None if self._since > now - HOUR_MS else self._of(event).pass_count(version, now)

@@ -58,7 +58,7 @@ class ControlView:
             rows = [
                 row | {"state": "refused", "reason": reasons[row["id"]]}
                 if row["id"] in reasons
-                else row | {"cut": self.seeds.threshold_of.get(row["id"])}
+                else row | {"threshold_in_force": self.seeds.threshold_of.get(row["id"])}
                 for row in rows
             ]
         return sorted(rows, key=lambda row: (row.get("event") or "", row["id"]))

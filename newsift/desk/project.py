@@ -8,7 +8,7 @@ import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import exclusive, read_regular, write_atomically
-from newsift.files.records import KeyedRecord, read_records, write_records
+from newsift.files.records import read_records, write_records
 from newsift.files.tables import FileOptions
 from newsift.operations.labels import LabelTopic
 from newsift.operations.seed_topic import SeedTopic
@@ -17,16 +17,12 @@ from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import connected
 from worker.posts.times import milliseconds, utc
-from worker.seeds.state import ControlState
+from worker.seeds.state import ControlRecord, ControlState
 
 SCHEMA = "newsift.project/1"
 MAX_DESCRIPTION_BYTES = 2**20
-DESCRIPTION_FILE, LOCK_FILE, SEEDS_FILE, LABELS_FILE = (
-    "project.json",
-    ".lock",
-    "seeds.jsonl",
-    "labels.jsonl",
-)
+DESCRIPTION_FILE, LOCK_FILE = "project.json", ".lock"
+SEEDS_FILE, LABELS_FILE = "seeds.jsonl", "labels.jsonl"
 
 
 class Description(msgspec.Struct, kw_only=True):
@@ -82,11 +78,10 @@ class Project:
             )
         saved_control, saved_labels = self._last_save
         if control is not saved_control:
-            records = (KeyedRecord(r.key, r.value, r.timestamp) for r in control.records.values())
-            write_records(self._folder / SEEDS_FILE, records)
+            write_records(self._folder / SEEDS_FILE, control.records.values())
         if labels is not saved_labels:
             of_labels = (
-                KeyedRecord(label.key, label.value, milliseconds(utc(label.at)))
+                ControlRecord(label.key, label.value, milliseconds(utc(label.at)))
                 for event in labels.by_event.values()
                 for label in event
             )

@@ -203,8 +203,7 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
 def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels:
     """Labels drawn at random among the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
-    post_ids = {story.candidate.post_id for story in matches.stories}
-    name = current_queue(label for label in certifying if label.post_id in post_ids)
+    name = current_queue(certifying, {story.candidate.post_id for story in matches.stories})
     until = milliseconds(utc(name.until)) if name else -1
     candidates = [
         story.candidate

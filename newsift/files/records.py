@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from encoder.errors import InputError
 from newsift.files.documents import json_rows
@@ -12,19 +11,14 @@ from newsift.files.posts import read_start
 from newsift.files.read import BOM, chunks
 from newsift.files.writers import json_file
 from worker.posts.times import rfc3339
+from worker.seeds.state import ControlRecord
 from worker.text import bytes_from_json, bytes_to_json, escape_json
 
 ENDINGS = (".jsonl", ".json")
 EXPECTED_ROW = '{"key": …, "value": …}, as newsift seeds export writes it'
 
 
-class KeyedRecord(NamedTuple):
-    key: bytes | None
-    value: bytes
-    timestamp: int  # milliseconds
-
-
-def write_records(file: Path, records: Iterable[KeyedRecord]) -> None:
+def write_records(file: Path, records: Iterable[ControlRecord]) -> None:
     """Sorted by key; an array if the name ends in .json. The file is replaced completely."""
     with json_file(file) as add:
         for record in sorted(records, key=lambda record: record.key or b""):

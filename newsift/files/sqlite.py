@@ -111,12 +111,12 @@ class _DatabaseWriter:
         cells = [*post_cells(match_record), *source_cells(match_record, layout.source_columns)]
         cells += record_cells(match_record)
         cursor = self._db.execute(
-            self._insert, _clean([*cells, post_digest, *layout.user_cells(record)])
+            self._insert, clean_row([*cells, post_digest, *layout.user_cells(record)])
         )
         if cursor.rowcount:
             key = int(cursor.lastrowid or 0)
             self._db.execute(
-                "INSERT INTO posts_text (rowid, text) VALUES (?, ?)", _clean([key, post.text])
+                "INSERT INTO posts_text (rowid, text) VALUES (?, ?)", clean_row([key, post.text])
             )
             return key
         cursor = self._db.execute("SELECT post_key FROM posts WHERE post_digest = ?", [post_digest])
@@ -125,16 +125,16 @@ class _DatabaseWriter:
     def _insert_match(self, key: int, match: Match) -> None:
         seed = [match.seed_id, match.seed_version, match.event]
         self._db.execute(
-            "INSERT OR IGNORE INTO seeds VALUES (?, ?, ?, ?)", _clean([*seed, match.title])
+            "INSERT OR IGNORE INTO seeds VALUES (?, ?, ?, ?)", clean_row([*seed, match.title])
         )
         row: list[Cell] = [match.match_id, key, match.score, match.threshold, match.event]
         self._db.execute(
             "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            _clean([*row, *seed[:2], format_why(match)]),
+            clean_row([*row, *seed[:2], format_why(match)]),
         )
 
 
-def _clean(cells: Sequence[Cell]) -> list[Cell]:
+def clean_row(cells: Sequence[Cell]) -> list[Cell]:
     plain = map(clean_cell, cells)
     return [
         cell.replace("\0", NUL_REPLACEMENT) if isinstance(cell, str) else cell for cell in plain

@@ -74,12 +74,8 @@ TIME_NAMES = ("unixtimestamp", "createdat", "createdutc", "timestamputc", "times
 AUTHOR_NAMES = ("authorusername", "username", "userscreenname", "screenname", "author", "user")
 LANG_NAMES = ("lang", "language", "languageguess", "languages")
 URL_NAMES = ("url", "link", "permalink", "tweeturl", "posturl")
-FOURCAT_COLUMNS = {
-    "id",
-    "thread_id",
-    "body",
-    "timestamp",
-}  # of the tool 4CAT, whose times are in UTC
+# Of the tool 4CAT, whose times are in UTC.
+FOURCAT_COLUMNS = {"id", "thread_id", "body", "timestamp"}
 NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 MAX_LISTED_NAMES = 20
 

@@ -81,21 +81,6 @@ class DeadLetter:
         }
 
 
-def read_letters(
-    cluster: TopicReader, config: Config, start: int | None = None
-) -> Iterator[DeadLetter]:
-    """The dead letters since a time in milliseconds, each once."""
-    topic = config.topics.rejected
-    ids: set[tuple[str, int, str]] = set()
-    for batch in cluster.read(topic, None if start is None else cluster.offsets_at(topic, start)):
-        for letter in map(parse_letter, batch):
-            # A message that is delivered twice is one dead letter. Another attempt has another
-            # source; a message at the same place of a recreated topic has another time.
-            if (identity := (letter.id, letter.attempt, letter.input_time)) not in ids:
-                ids.add(identity)
-                yield letter
-
-
 def parse_letter(message: StoredMessage) -> DeadLetter:
     """The id is the input's position, or the letter's own if the worker's headers are missing."""
     headers = _decode_headers(message.headers)
@@ -127,10 +112,19 @@ class LetterSelection:
 
     names: frozenset[str] = frozenset()
     reason: str | None = None
-    start: int | None = None
+    start: int | None = None  # milliseconds
 
     def read(self, cluster: TopicReader, config: Config) -> Iterator[DeadLetter]:
-        for letter in read_letters(cluster, config, self.start):
+        """Each letter once."""
+        topic, since = config.topics.rejected, self.start
+        ids: set[tuple[str, int, str]] = set()
+        start = None if since is None else cluster.offsets_at(topic, since)
+        for letter in map(parse_letter, chain.from_iterable(cluster.read(topic, start))):
+            # A message that is delivered twice is one dead letter. Another attempt has another
+            # source; a message at the same place of a recreated topic has another time.
+            if (identity := (letter.id, letter.attempt, letter.input_time)) in ids:
+                continue
+            ids.add(identity)
             if letter.id in self.names if self.names else self.reason in (None, letter.reason):
                 yield letter
 

@@ -63,11 +63,11 @@ cached_identity = lru_cache(2**17)(link_identity)
 
 
 class ArticleIndex:
-    """Seeds by id, link and version; refused ones count, profiles do not."""
+    """The ids, links and versions of seeds; refused ones count, profiles do not."""
 
     def __init__(self) -> None:
-        self.by_link: dict[str, str] = {}
-        self.by_version: dict[str, str] = {}
+        self.links: set[str] = set()
+        self.versions: set[str] = set()
         self._state = ControlState({}, {}, {}, {})
         self._drafts: dict[str, Seed] = {}
         self._refusals: set[bytes] = set()  # keys of seeds
@@ -83,7 +83,7 @@ class ArticleIndex:
     def update(self, state: ControlState) -> None:
         if state is self._state:
             return
-        self._state, self.by_link, self.by_version = state, {}, {}
+        self._state, self.links, self.versions = state, set(), set()
         refusals = state.refused.items()
         self._refusals = {key for key, seed in refusals if not seed.id.startswith(PROFILE_PREFIX)}
         for seed in (*state.seeds.values(), *self._drafts.values()):
@@ -107,9 +107,9 @@ class ArticleIndex:
         return not any(name in profile.seeds for profile in self._state.profiles.values())
 
     def _enter(self, seed: Seed) -> None:
-        self.by_version[seed.version] = seed.id
+        self.versions.add(seed.version)
         if seed.url:
-            self.by_link[cached_identity(seed.url)] = seed.id
+            self.links.add(cached_identity(seed.url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,7 @@ class Follower:
     _topic: SeedTopic | None = None
 
     def fetch_feed(self) -> None:
-        conditions = {
-            "If-None-Match": self.feed.etag,
-            "If-Modified-Since": self.feed.last_modified,
-        }
+        conditions = {"If-None-Match": self.feed.etag, "If-Modified-Since": self.feed.last_modified}
         headers = {name: value for name, value in conditions.items() if value is not None}
         answer = self.web.get(
             self.feed.address, PAGE_HEADERS | {"Accept": FEED_MEDIA_TYPES} | headers
@@ -204,7 +201,7 @@ class Follower:
         return self.index.version(article.seed or "") == article.version
 
     def _read_article(self, article: FollowedArticle, topic: SeedTopic) -> str:
-        if article.read is None and link_identity(article.link) in self.index.by_link:
+        if article.read is None and link_identity(article.link) in self.index.links:
             article.count_attempt(now_ms())
             article.leave()
             return ALREADY_THERE
@@ -256,7 +253,7 @@ class Follower:
             latest = parse_record_object(name, state.value(name.encode()))
             draft, outcome = replace(draft, record=latest | content), CORRECTED
             seed = parse_seed(draft, self.config)
-        elif seed.version in self.index.by_version or identity in self.index.by_link:
+        elif seed.version in self.index.versions or identity in self.index.links:
             article.leave()
             return ALREADY_THERE
         if self.options.dry:

@@ -215,9 +215,7 @@ def freeze_queue(
     The nonce keys the order, unless labels of these matches were drawn by another one.
     """
     matches = read_event_matches(cluster, config, event, start)
-    current = current_queue(
-        label for label in labels if label.drawn == "certify" and label.post_id in matches
-    )
+    current = current_queue(labels, matches)
     nonce = current.nonce if current else nonce
     candidates = [match.candidate for match in matches.values()]
     if kind == "certify":

@@ -51,8 +51,6 @@ MAX_COUNTED_TEXTS = 100_000
 MIN_HISTORY_SHARE = 0.1  # With fewer posts before than a tenth, no burst can be seen.
 MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is risky.
 
-LabelledPosts = tuple[list[Post], list[Post]]  # on the event, and off it
-
 
 @dataclass
 class Comparison:
@@ -241,11 +239,11 @@ class Proposal:
 
 
 def propose_profile(
-    context: ModelContext, event: EventState, window: StreamWindow | None, labels: LabelledPosts,
+    context: ModelContext, event: EventState, window: StreamWindow | None, labels: Iterable[Label],
     attempt: int,
 ) -> Proposal:  # fmt: skip
     data = TrainingData() if window is None else window.data(context.start(event.seeds))
-    data = replace(data, on=labels[0], off=labels[1])
+    data.on, data.off = training_posts(labels)
     profile = make_profile(context, event, data, creation_fields() | {"attempts": attempt})
     value = profile.value(context.config.limits)
     old = [event.profile] if event.profile else []
@@ -277,22 +275,22 @@ def make_profile(
 
     start, pool = context.start(event.seeds), data.pool
     burst = data.burst(creation["attempts"]) if pool else None
-    lesson = learn(
+    result = learn(
         start.seeds, context.background, pool.with_authors if pool else None,
         embed(data.on), embed(data.off), burst,
     )  # fmt: skip
-    posts = [pool.posts[row] for row in lesson.posts.tolist()] if pool else []
-    labels = [data.on[row] for row in lesson.on.tolist()]
-    labels += [data.off[row] for row in lesson.off.tolist()]
+    posts = [pool.posts[row] for row in result.posts.tolist()] if pool else []
+    labels = [data.on[row] for row in result.on.tolist()]
+    labels += [data.off[row] for row in result.off.tolist()]
     texts = [post.text for post in (*posts, *labels)]
     texts += [f"{seed.title}\n{seed.text}" for seed in event.seeds]
-    gain, loss = moved_words(context.enc, start.vector, lesson.vector, texts)
+    gain, loss = moved_words(context.enc, start.vector, result.vector, texts)
     parts = {"posts": posts, "labels": labels}
     creation = creation | {
         "method": ", ".join(["seeds", "background", *(name for name in parts if parts[name])]),
-        "beta": round(lesson.beta, 4),
+        "beta": round(result.beta, 4),
         "gamma": BACKGROUND_WEIGHT,
-        "cohesion": round(lesson.cohesion, 4),
+        "cohesion": round(result.cohesion, 4),
         "posts": [[post.platform, post.id] for post in posts],
         "labels": len(labels),
         "gained": gain,
@@ -302,16 +300,15 @@ def make_profile(
     }
     seeds = {seed.id: seed.version for seed in event.seeds}
     before = event.profile.history() if event.profile else ()
-    vector = lesson.vector.encode()
+    vector = result.vector.encode()
     return Profile(event.name, vector, seeds, context.enc.digest, made=creation, before=before)
 
 
-def training_posts(labels: Iterable[Label]) -> LabelledPosts:
-    """Labelled posts that may train, on which people agree."""
+def training_posts(labels: Iterable[Label]) -> tuple[list[Post], list[Post]]:
+    """Labelled posts on the event and off it, which may train and on which people agree."""
     training = [
-        label for label in labels
-        if label.drawn != "certify" and not is_certify_post(label.post_id)
-    ]  # fmt: skip
+        label for label in labels if label.drawn != "certify" and not is_certify_post(label.post_id)
+    ]
     posts = {label.post_id: label.post for label in training}
     verdicts = joint_verdicts(training)
 
@@ -340,15 +337,13 @@ class ProfileTraining:
         event = require_event(events, self._options.name).require_seeds()
         refuse_promised(event)
         self._attempts = max(self._attempts, attempts_of(event.profile))
-        window, labels = None, training_posts([])
+        window, labels = None, tuple[Label, ...]()
         if self._options.span is not None:
             self._attempts += 1
             since = int((time.time() - self._options.span) * 1000)
             window = StreamWindow(self._cluster, self._context, max(since, 0))
         if self._options.labels:
-            labels = training_posts(
-                read_event_labels(self._cluster, self._context.config, event.name)
-            )
+            labels = read_event_labels(self._cluster, self._context.config, event.name)
         return propose_profile(self._context, event, window, labels, self._attempts), state
 
     def publish(self, proposal: Proposal, state: ControlState) -> None:

@@ -12,12 +12,7 @@ from msgspec import UNSET
 from encoder.errors import InputError, NewsiftError
 from newsift.files.rows import parse_match_record
 from newsift.operations.cluster_status import read_commits
-from newsift.operations.events import (
-    IN_FORCE,
-    EventState,
-    PromiseTarget,
-    require_event,
-)
+from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, require_event
 from newsift.operations.labels import EventMatch, read_event_labels, read_event_matches
 from newsift.operations.messages import notify
 from newsift.operations.model_context import ModelContext
@@ -56,7 +51,7 @@ def weigh_evidence(
 ) -> PromiseEvidence:  # fmt: skip
     """Counts random labels of matches from before the newest queue was frozen."""
     random_labels = [label for label in labels if label.drawn == "certify"]
-    name = current_queue(label for label in random_labels if label.post_id in matches)
+    name = current_queue(random_labels, matches)
     profile_matches = [
         match for match in matches.values() if match.profile == (profile.id, profile.version)
     ]

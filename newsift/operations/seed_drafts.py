@@ -23,7 +23,7 @@ from newsift.files.articles import (
 )
 from newsift.files.read import DASH, text_in
 from newsift.operations.messages import notify
-from newsift.operations.seed_topic import SeedTopic, find_key, fits
+from newsift.operations.seed_topic import SeedTopic, find_key, has_current_seeds
 from newsift.web.client import RequestLimits, fetch
 from worker.config import Config
 from worker.seeds.profile import SeedOrProfile
@@ -288,7 +288,7 @@ def _report_replaced(seeds: Iterable[SeedOrProfile], state: ControlState) -> Non
     """Their thresholds count once the profile is stale, or forgotten."""
     for seed in seeds:
         profile = state.profiles.get(seed.event)
-        if profile and seed.id in profile.seeds and fits(profile, state):
+        if profile and seed.id in profile.seeds and has_current_seeds(profile, state):
             notify(
                 f"seed {seed.id!r}: the profile of its event replaces it, so this threshold has "
                 f"no effect now; set that of {profile.id!r}"

@@ -43,7 +43,7 @@ class EventSeeds:
         return self.seeds >= MIN_PROFILE_SEEDS and not self.has_profile
 
     @property
-    def is_thin(self) -> bool:
+    def has_few_seeds(self) -> bool:
         """Whether more articles would find many more posts."""
         return self.seeds < FEW_SEEDS and not self.has_profile
 

@@ -31,7 +31,8 @@ class SeedTopic(KeyedTopic[ControlState]):
         profiles = [
             profile
             for profile in state.profiles.values()
-            if not ids.isdisjoint([profile.id, *profile.seeds]) and fits(profile, state)
+            if not ids.isdisjoint([profile.id, *profile.seeds])
+            and has_current_seeds(profile, state)
         ]
         after = self.state() if profiles else state
         for profile in profiles:
@@ -39,7 +40,7 @@ class SeedTopic(KeyedTopic[ControlState]):
                 _report_end(profile, new, after)
 
 
-def fits(profile: Profile, state: ControlState) -> bool:
+def has_current_seeds(profile: Profile, state: ControlState) -> bool:
     """Whether each of its seeds stands at its version; its model may be another."""
     return not stale_reason(profile, state.seeds, profile.model)
 

@@ -42,7 +42,13 @@ def recall_interval(
     """
     values, is_right = check_labels(scores, labels)
     check_shares(0.5, confidence)
-    weight = _check_weights(weights, len(values))
+    weight = finite_array("weights", weights)
+    if len(weight) != len(values):
+        raise InputError(
+            f"weights: {len(weight)} for {len(values)} scores; give one weight per score"
+        )
+    if not (weight > 0).all():
+        raise InputError("weights: one is not above 0; give 1 / the probability of the draw")
     numbers: dict[str, object] = {"floor": floor, "threshold": threshold}
     for name, value in numbers.items():
         if not isinstance(value, int | float | np.number) or not math.isfinite(value):
@@ -54,7 +60,7 @@ def recall_interval(
         return 0.0, 1.0
     alpha = 1 - confidence
     total = float(weight[above].sum())
-    low, share, high = _share_estimate(weight[above], is_right[above], alpha)
+    low, share, high = share_interval(is_right[above], weight[above], confidence)
     ratio_low, ratio_high = _ratio_interval(
         _weighted_count(weight[below], is_right[below], alpha),
         (total * low, total * share, total * high),
@@ -66,18 +72,13 @@ def recall_interval(
 def share_interval(labels: ArrayLike, weights: ArrayLike, confidence: float = 0.9) -> Estimate:
     """The share of all posts that is on the event, by at least one weighted label.
 
-    Unequal weights enter through Kish's effective sample size.
+    The interval is that of Clopper and Pearson; unequal weights enter through Kish's effective
+    sample size.
     """
-    values, is_right = check_labels(weights, labels)
-    check_shares(0.5, confidence)
-    return _share_estimate(_check_weights(values, len(is_right)), is_right, 1 - confidence)
-
-
-def _share_estimate(weight: F64, is_right: Bools, alpha: float) -> Estimate:
-    """The interval is that of Clopper and Pearson."""
+    weight, is_right = np.asarray(weights, np.float64), np.asarray(labels, np.bool_)
     total, n = weight.sum(), weight.sum() ** 2 / (weight**2).sum()
     share = float(weight[is_right].sum() / total)
-    low, high = clopper_pearson(share * float(n), float(n), alpha)
+    low, high = clopper_pearson(share * float(n), float(n), 1 - confidence)
     return low, share, high
 
 
@@ -107,15 +108,6 @@ def _ratio_interval(misses: Estimate, hits: Estimate) -> tuple[float, float]:
     # In this form nothing is divided by zero where the high end of h is 2h.
     root = math.sqrt(max(0.0, (m * h) ** 2 - m_low * h_high * (2 * m - m_low) * (2 * h - h_high)))
     return m_low * (2 * m - m_low) / (m * h + root), high
-
-
-def _check_weights(weights: ArrayLike, count: int) -> F64:
-    values = finite_array("weights", weights)
-    if len(values) != count:
-        raise InputError(f"weights: {len(values)} for {count} scores; give one weight per score")
-    if not (values > 0).all():
-        raise InputError("weights: one is not above 0; give 1 / the probability of the draw")
-    return values
 
 
 BIN_WIDTHS = (0.002, 0.005, 0.01, 0.02)  # The narrowest with at most MAX_BINS bins is used.
@@ -260,8 +252,6 @@ def count_labels(labels: Iterable[Label]) -> list[dict[str, Any]]:
 
 def cohens_kappa(a: Sequence[str], b: Sequence[str]) -> float | None:
     """Cohen's κ of two lists of verdicts; None if both have only one verdict, the same."""
-    if not a or len(a) != len(b):
-        raise InputError(f"labels: {len(a)} and {len(b)} of them; give both of every post")
     n, counts_a, counts_b = len(a), Counter(a), Counter(b)
     chance = sum(counts_a[verdict] * counts_b[verdict] for verdict in counts_a) / n**2
     agreement = sum(x == y for x, y in zip(a, b, strict=True)) / n

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings, refuse_odd, thresholds
-from encoder.errors import InputError
 from encoder.model.weights import I64
 from encoder.score.lexical import SLOTS
 from worker.match.bursts import binomial_tail
@@ -43,8 +42,6 @@ class AuthoredPosts:
     authors: Sequence[Hashable | None]  # [n]
 
     def __post_init__(self) -> None:
-        if len(self.posts) != len(self.authors):
-            raise InputError(f"authors: {len(self.authors)} for {len(self.posts)} posts")
         refuse_odd(posts=self.posts)
 
     @classmethod
@@ -137,8 +134,6 @@ def stream_weight(cohesion: float, certain: bool | None) -> float:
 
 def is_burst(now: int, before: int, share: float, attempts: int = 1) -> bool:
     """Whether `now` matches, in this share of the whole time, are more than chance."""
-    if not 0 < share < 1 or attempts < 1:
-        raise InputError(f"share: {share}, attempts: {attempts}; expected 0 to 1, and 1 or more")
     return binomial_tail(now + before, share, now) < BURST_ERROR_RATE / attempts
 
 

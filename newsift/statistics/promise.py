@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,7 +47,6 @@ def precision_threshold(
 
 def labels_needed(precision: float, confidence: float, errors: int = 0) -> int:
     """The least number of labels, with this many errors, that prove the precision."""
-    check_shares(precision, confidence)
     return find_smallest(errors + 1, lambda n: is_certified(n - errors, n, precision, confidence))
 
 
@@ -72,10 +70,7 @@ def first_cut(n: int, precision: float, confidence: float) -> int:
 
 
 def confidence_of_version(confidence: float, version: int) -> float:
-    """The confidence for one version of a profile, so that all versions share one error rate."""
-    check_shares(0.5, confidence)
-    if version < 1:
-        raise InputError(f"version: {version} is below 1; count the profiles from 1")
+    """For one version of a profile, from 1 on, so that all versions share one error rate."""
     return 1 - (1 - confidence) * 6 / (math.pi * version) ** 2
 
 
@@ -85,9 +80,6 @@ def promise_lapses(rate: float, base_rate: float, precision: float) -> bool:
     Without the event base_rate passes anyway, all wrongly; the promise fails when
     base_rate > (1 − precision) · rate.
     """
-    check_shares(precision, 0.5)
-    if not (math.isfinite(rate) and rate >= 0 and math.isfinite(base_rate) and base_rate >= 0):
-        raise InputError(f"pass rates: {rate!r} and {base_rate!r}; give numbers of 0 or more")
     return rate < base_rate / (1 - precision)
 
 
@@ -145,69 +137,48 @@ class CertifyProgress:
     label_count: int = field(default=0, compare=False)  # all labels at that time
 
 
-@dataclass(frozen=True, slots=True)
 class FrozenCuts:
-    """The cuts of a fixed set of matches, from strict to loose."""
+    """The walk over a fixed set of matches, from the strictest cut to the loosest."""
 
-    cuts: tuple[float, ...]
-    precision: float = 0.8
-    confidence: float = 0.9
+    def __init__(self, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9) -> None:
+        """The scores are in the order of the draw: of all matches above the floor, one a group."""
+        self._scores = finite_array("scores", scores)
+        self.precision, self._confidence = precision, confidence
+        self.cuts = cut_scores(self._scores.tolist())
 
-    def __post_init__(self) -> None:
-        check_shares(self.precision, self.confidence)
-        cuts = finite_array("cuts", self.cuts)
-        if not (np.diff(cuts) < 0).all():
-            raise InputError("cuts: do not fall; freeze them once, from the scores of all matches")
-
-    @classmethod
-    def from_scores(
-        cls, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9
-    ) -> Self:
-        """The scores are those of all matches above the floor, one of each group."""
-        return cls(
-            tuple(cut_scores(finite_array("scores", scores).tolist())), precision, confidence
-        )
-
-    def progress(
-        self, scores: ArrayLike, hashes: Sequence[str], label_at: LabelLookup
-    ) -> CertifyProgress:
-        """Scores and hashes are those of the frozen matches; the hashes give the order."""
-        values = finite_array("scores", scores)
-        if len(hashes) != len(values):
-            raise InputError(f"hashes: {len(hashes)} of them and {len(values)} scores")
-        order = np.array(sorted(range(len(values)), key=hashes.__getitem__), np.int64)
+    def progress(self, label_at: LabelLookup) -> CertifyProgress:
         threshold = None
         for cut in self.cuts:
-            members = order[values[order] >= cut]
-            count, missing = self._walk(members.tolist(), label_at)
+            members = np.flatnonzero(self._scores >= cut).tolist()
+            count, missing = self._walk(members, label_at)
             if missing > len(members) - count:
-                verdicts = [bool(label_at(member)) for member in members[:count].tolist()]
+                verdicts = [bool(label_at(member)) for member in members[:count]]
                 n = self._unreachable_after(verdicts, len(members))
                 off = n - sum(verdicts[:n])
                 return CertifyProgress(threshold, None, missing, cut=cut, off=off, label_count=n)
             if missing:
                 share = (count + 1) / len(members)
-                return CertifyProgress(threshold, int(members[count]), missing, share, cut)
+                return CertifyProgress(threshold, members[count], missing, share, cut)
             threshold = cut
         return CertifyProgress(threshold, None, 0, cut=threshold)
 
     def _walk(self, members: Sequence[int], label_at: LabelLookup) -> tuple[int, int]:
         """(labels before the first gap, labels still missing); missing is 0 once proven."""
-        positives, enough = 0, evidence_needed(self.confidence)
+        positives, enough = 0, evidence_needed(self._confidence)
         for n, member in enumerate(members):
             if (label := label_at(member)) is None:
-                return n, labels_missing(positives, n, self.precision, self.confidence)
+                return n, labels_missing(positives, n, self.precision, self._confidence)
             positives += label
             if log_evidence(positives, n + 1, self.precision) >= enough:
                 return n + 1, 0
         n = len(members)
-        return n, labels_missing(positives, n, self.precision, self.confidence)
+        return n, labels_missing(positives, n, self.precision, self._confidence)
 
     def _unreachable_after(self, verdicts: Sequence[bool], size: int) -> int:
         """The number of labels after which a set of this size was out of reach."""
 
         def is_unreachable(n: int) -> bool:
-            missing = labels_missing(sum(verdicts[:n]), n, self.precision, self.confidence)
+            missing = labels_missing(sum(verdicts[:n]), n, self.precision, self._confidence)
             return missing > size - n
 
         return bisect_left(range(len(verdicts)), True, key=is_unreachable)

@@ -5,7 +5,7 @@ by a choice of ids. Half of all posts, by the hash without a key, can certify; t
 train, so that no profile is judged by what it was made of.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -56,12 +56,13 @@ def draw_order(
     return sorted(half, key=lambda match: draw_key(match.post_id, nonce))
 
 
-def current_queue(labels: Iterable[Label]) -> QueueName | None:
-    """The oldest label's nonce with the newest label's time.
+def current_queue(labels: Iterable[Label], matches: Container[PostId]) -> QueueName | None:
+    """The oldest nonce of these matches' random labels, with the time of the newest label.
 
     A label without a queue counts as drawn without a nonce, at the label's time.
     """
-    by_time = sorted(labels, key=lambda label: (milliseconds(utc(label.at)), label.key))
+    drawn = (label for label in labels if label.drawn == "certify" and label.post_id in matches)
+    by_time = sorted(drawn, key=lambda label: (milliseconds(utc(label.at)), label.key))
     if not by_time:
         return None
     names = [label.queue or QueueName("", label.at) for label in by_time]
@@ -98,15 +99,11 @@ class CertifyQueue:
         self._order = draw_order(matches, nonce)
         self._training = draw_order(matches, nonce, certify=False)
         self._matches, self._name = len(matches), name
-        self._scores = [match.score for match in self._order]
-        self._keys = [draw_key(match.post_id, nonce) for match in self._order]
-        self._cuts = FrozenCuts.from_scores(self._scores, precision, confidence)
+        scores = [match.score for match in self._order]
+        self._cuts = FrozenCuts(scores, precision, confidence)
 
     def progress(self, verdicts: Verdicts) -> CertifyProgress:
-        order = self._order
-        return self._cuts.progress(
-            self._scores, self._keys, lambda index: verdicts.get(order[index].post_id)
-        )
+        return self._cuts.progress(lambda place: verdicts.get(self._order[place].post_id))
 
     def next(self, verdicts: Verdicts) -> Question | None:
         """A question from the strictest unproven cut; after those, from all matches."""

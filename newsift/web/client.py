@@ -103,7 +103,6 @@ def resolve(host: str, port: int) -> list[str]:
 class RequestLimits:
     max_seconds: float = MAX_REQUEST_S
     max_bytes: int = MAX_PAGE_BYTES
-    max_redirects: int = MAX_REDIRECTS
     resolve: Callable[[str, int], list[str]] = resolve
     allow: Callable[[str], bool] = is_public  # whether an IP address may be requested
     remedy: str = SAVE_THE_TEXT
@@ -172,14 +171,12 @@ def run_with_timeout(work: Callable[[], T], url: str, limits: RequestLimits) -> 
 
 
 def _fetch(url: str, limits: RequestLimits) -> WebPage:
-    for _ in range(limits.max_redirects + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         answer = send(url, limits)
         if answer.location is None:
             return _page(answer, limits)
         url = answer.location
-    raise InputError(
-        f"{url}: redirects more than {limits.max_redirects} times; give the last address"
-    )
+    raise InputError(f"{url}: redirects more than {MAX_REDIRECTS} times; give the last address")
 
 
 def _page(answer: WebAnswer, limits: RequestLimits) -> WebPage:

@@ -12,6 +12,7 @@ import aiohttp
 from encoder.errors import InputError
 from newsift.web.addresses import DEFAULT_PORTS, PrivateFirst, retry_after
 from newsift.web.client import (
+    MAX_REDIRECTS,
     PAGE_HEADERS,
     RequestLimits,
     WebAnswer,
@@ -156,7 +157,7 @@ class PoliteWeb:
         permanent_url, is_permanent, limits = url, True, self.limits
         if self._may_be_private(url):
             limits = replace(limits, allow=PrivateFirst())
-        for _ in range(limits.max_redirects + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             self._check_robots(url, limits)
             answer = self._send(url, headers, limits)
             if not answer.location:
@@ -165,7 +166,7 @@ class PoliteWeb:
             limits = limits if self._may_be_private(url) else self.limits
             is_permanent = is_permanent and answer.status in PERMANENT_STATUSES
             permanent_url = url if is_permanent else permanent_url
-        raise InputError(f"{url}: redirects more than {self.limits.max_redirects} times")
+        raise InputError(f"{url}: redirects more than {MAX_REDIRECTS} times")
 
     def is_closed(self, url: str) -> bool:
         """Whether a site asked for a pause, or does not answer."""
@@ -186,7 +187,7 @@ class PoliteWeb:
         parts = urlsplit(url)
         url = urlunsplit((parts.scheme, parts.netloc, "/robots.txt", "", ""))
         try:
-            for _ in range(limits.max_redirects + 1):
+            for _ in range(MAX_REDIRECTS + 1):
                 answer = self._send(url, PAGE_HEADERS, limits)
                 if not answer.location:
                     return Robots.parse(answer.body, PROGRAM)

@@ -17,8 +17,9 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
 from newsift import ray, spark
-from newsift.cli.demo import SAMPLES, read_articles
+from newsift.cli.demo import SAMPLES
 from newsift.matching import MATCH_COLUMNS, _load
+from newsift.operations.seed_drafts import read_seed_files
 from tests.encoder.small import small_model
 from tests.worker.fake import Command
 
@@ -60,8 +61,8 @@ def test_a_sieve_has_the_match_ids_of_filter_in_any_partitioning(newsift: Comman
         for line in done.out.splitlines() for match in json.loads(line)["matches"]
     }  # fmt: skip
     articles = [
-        {"id": name, "event": name, "title": title, "text": text}
-        for name, (title, text) in read_articles().items()
+        {"id": draft.id, "event": draft.id, **draft.record}
+        for draft in read_seed_files([SAMPLES / "seeds"])
     ]
     sieve = pickle.loads(pickle.dumps(face.Sieve(articles)))
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")

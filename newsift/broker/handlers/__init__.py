@@ -19,7 +19,6 @@ async def api_versions(cluster: Cluster, call: Call) -> Any:
     """Also answers clients that are too new."""
     kind = metadata.ApiVersionsResponse.ApiVersion
     return metadata.ApiVersionsResponse(
-        version=call.version,
         error_code=Code.UNSUPPORTED_VERSION if call.is_unsupported else Code.NONE,
         api_keys=[
             kind(api_key=key, min_version=api.low, max_version=api.high)

@@ -55,7 +55,7 @@ async def commit_offsets(cluster: Cluster, call: Call) -> Any:
         )
         for topic in body.topics
     ]
-    return OffsetCommitResponse(version=call.version, topics=topics)
+    return OffsetCommitResponse(topics=topics)
 
 
 async def fetch_offsets(cluster: Cluster, call: Call) -> Any:
@@ -66,7 +66,7 @@ async def fetch_offsets(cluster: Cluster, call: Call) -> Any:
         topics = _topics_with_offsets(
             cluster, call.body.group_id, call.body.topics, Topic, Partition
         )
-        return Response(version=call.version, topics=topics)
+        return Response(topics=topics)
     Group = Response.OffsetFetchResponseGroup
     Topic = Group.OffsetFetchResponseTopics
     Partition = Topic.OffsetFetchResponsePartitions
@@ -76,7 +76,7 @@ async def fetch_offsets(cluster: Cluster, call: Call) -> Any:
         entries = [] if code else item.topics
         topics = _topics_with_offsets(cluster, item.group_id, entries, Topic, Partition)
         groups.append(Group(group_id=item.group_id, topics=topics, error_code=code))
-    return Response(version=call.version, groups=groups)
+    return Response(groups=groups)
 
 
 async def list_groups(cluster: Cluster, call: Call) -> Any:
@@ -90,7 +90,7 @@ async def list_groups(cluster: Cluster, call: Call) -> Any:
         for group in cluster.groups.values()
         if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
     ]  # fmt: skip
-    return ListGroupsResponse(version=call.version, groups=groups)
+    return ListGroupsResponse(groups=groups)
 
 
 async def describe_groups(cluster: Cluster, call: Call) -> Any:
@@ -101,7 +101,7 @@ async def describe_groups(cluster: Cluster, call: Call) -> Any:
             groups.append(_describe(group) if group else _describe_missing(name, call.version))
         except RequestError as error:
             groups.append(DescribedGroup(error_code=error.code, group_id=name))
-    return DescribeGroupsResponse(version=call.version, groups=groups)
+    return DescribeGroupsResponse(groups=groups)
 
 
 async def delete_groups(cluster: Cluster, call: Call) -> Any:
@@ -111,7 +111,7 @@ async def delete_groups(cluster: Cluster, call: Call) -> Any:
         )
         for name in call.body.groups_names
     ]
-    return DeleteGroupsResponse(version=call.version, results=results)
+    return DeleteGroupsResponse(results=results)
 
 
 def _check_member(cluster: Cluster, item: Any) -> None:
@@ -193,7 +193,7 @@ async def join_group(cluster: Cluster, call: Call) -> Any:
         result = JoinResult(error.code, call.body.member_id)
     JoinedMember = JoinGroupResponse.JoinGroupResponseMember
     return JoinGroupResponse(
-        version=call.version, error_code=result.code, generation_id=result.generation,
+        error_code=result.code, generation_id=result.generation,
         protocol_type=result.protocol_type,
         protocol_name=result.protocol if call.version >= 7 else result.protocol or "",
         leader=result.leader, skip_assignment=result.skip_assignment, member_id=result.member_id,
@@ -220,7 +220,7 @@ async def sync_group(cluster: Cluster, call: Call) -> Any:
     except RequestError as error:
         result = SyncResult(error.code)
     return SyncGroupResponse(
-        version=call.version, error_code=result.code, protocol_type=result.protocol_type,
+        error_code=result.code, protocol_type=result.protocol_type,
         protocol_name=result.protocol, assignment=result.assignment,
     )  # fmt: skip
 
@@ -231,7 +231,7 @@ async def heartbeat(cluster: Cluster, call: Call) -> Any:
         code = group.heartbeat(member)
     except RequestError as error:
         code = error.code
-    return HeartbeatResponse(version=call.version, error_code=code)
+    return HeartbeatResponse(error_code=code)
 
 
 async def leave_group(cluster: Cluster, call: Call) -> Any:
@@ -241,9 +241,8 @@ async def leave_group(cluster: Cluster, call: Call) -> Any:
         return run_for_code(lambda: cluster.groups.require(name).leave(member, instance_id))
 
     if call.version < 3:
-        return LeaveGroupResponse(version=call.version, error_code=leave_code(call.body.member_id))
+        return LeaveGroupResponse(error_code=leave_code(call.body.member_id))
     return LeaveGroupResponse(
-        version=call.version,
         members=[
             LeaveGroupResponse.MemberResponse(
                 member_id=item.member_id, group_instance_id=item.group_instance_id,

@@ -35,7 +35,7 @@ async def produce(cluster: Cluster, call: Call) -> Any:
         if any(part.error_code for topic in responses for part in topic.partition_responses):
             raise ConnectionAbortedError  # as Kafka: this producer notices nothing else
         return None
-    return ProduceResponse(version=call.version, responses=responses)
+    return ProduceResponse(responses=responses)
 
 
 async def fetch_records(cluster: Cluster, call: Call) -> Any:
@@ -45,16 +45,14 @@ async def fetch_records(cluster: Cluster, call: Call) -> Any:
     """
     body = call.body
     if body.session_id != 0 and body.session_epoch > 0:
-        return FetchResponse(
-            version=call.version, error_code=Code.FETCH_SESSION_ID_NOT_FOUND, responses=[]
-        )
+        return FetchResponse(error_code=Code.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     try:
         async with asyncio.timeout(min(body.max_wait_ms / 1000, MAX_WAIT_S)):
             while not _is_enough(topics := _read_logs(cluster, body), body.min_bytes):
                 await cluster.topics.change.wait()
     except TimeoutError:
         topics = _read_logs(cluster, body)
-    return FetchResponse(version=call.version, responses=topics)
+    return FetchResponse(responses=topics)
 
 
 async def list_offsets(cluster: Cluster, call: Call) -> Any:
@@ -62,7 +60,7 @@ async def list_offsets(cluster: Cluster, call: Call) -> Any:
     topics = _by_topic(
         ListedTopic, call.body.topics, lambda name, part: _offset(cluster, name, part)
     )
-    return ListOffsetsResponse(version=call.version, topics=topics)
+    return ListOffsetsResponse(topics=topics)
 
 
 async def delete_records(cluster: Cluster, call: Call) -> Any:
@@ -70,7 +68,7 @@ async def delete_records(cluster: Cluster, call: Call) -> Any:
     topics = _by_topic(
         DeletedTopic, call.body.topics, lambda name, part: _delete_partition(cluster, name, part)
     )
-    return DeleteRecordsResponse(version=call.version, topics=topics)
+    return DeleteRecordsResponse(topics=topics)
 
 
 def _by_topic(type_: Any, entries: Iterable[Any], answer: Callable[[str, Any], Any]) -> list[Any]:

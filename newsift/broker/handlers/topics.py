@@ -36,7 +36,7 @@ async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
         NODE_ID, call.client.host, call.client.port, None
     )
     return MetadataResponse(
-        version=call.version, brokers=[node], cluster_id=cluster.id, controller_id=NODE_ID,
+        brokers=[node], cluster_id=cluster.id, controller_id=NODE_ID,
         topics=topics,
     )  # fmt: skip
 
@@ -50,31 +50,25 @@ async def find_coordinator(cluster: Cluster, call: Call) -> Any:
     coordinator = dict(zip(names, node, strict=True))
     kind = FindCoordinatorResponse.Coordinator
     coordinators = [kind(key=key, **coordinator) for key in call.body.coordinator_keys]
-    return FindCoordinatorResponse(version=call.version, coordinators=coordinators, **coordinator)
+    return FindCoordinatorResponse(coordinators=coordinators, **coordinator)
 
 
 async def describe_cluster(cluster: Cluster, call: Call) -> Any:
     kind = DescribeClusterResponse.DescribeClusterBroker
     node = kind(broker_id=NODE_ID, host=call.client.host, port=call.client.port, rack=None)
-    return DescribeClusterResponse(
-        version=call.version, cluster_id=cluster.id, controller_id=NODE_ID, brokers=[node]
-    )
+    return DescribeClusterResponse(cluster_id=cluster.id, controller_id=NODE_ID, brokers=[node])
 
 
 async def init_producer_id(cluster: Cluster, call: Call) -> Any:
     code, producer_id, epoch = Code.NONE, next(cluster.producer_ids), 0
     if call.body.transactional_id is not None:
         code, producer_id, epoch = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1
-    return InitProducerIdResponse(
-        version=call.version, error_code=code, producer_id=producer_id, producer_epoch=epoch
-    )
+    return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=epoch)
 
 
 async def sasl_handshake(cluster: Cluster, call: Call) -> Any:
     """There is no login, as on a listener of Kafka without one."""
-    return SaslHandshakeResponse(
-        version=call.version, error_code=Code.ILLEGAL_SASL_STATE, mechanisms=[]
-    )
+    return SaslHandshakeResponse(error_code=Code.ILLEGAL_SASL_STATE, mechanisms=[])
 
 
 def _named_topic(cluster: Cluster, item: Any, may_create: bool) -> Any:
@@ -126,7 +120,7 @@ async def create_topics(cluster: Cluster, call: Call) -> Any:
             code, message = error.code, error.message
             result = CreatedTopic(name=item.name, error_code=code, error_message=message)
         topics.append(result)
-    return CreateTopicsResponse(version=call.version, topics=topics)
+    return CreateTopicsResponse(topics=topics)
 
 
 async def delete_topics(cluster: Cluster, call: Call) -> Any:
@@ -138,7 +132,7 @@ async def delete_topics(cluster: Cluster, call: Call) -> Any:
         if not code:
             cluster.groups.forget_topic(name)
         responses.append(kind(name=name, error_code=code, error_message=message))
-    return DeleteTopicsResponse(version=call.version, responses=responses)
+    return DeleteTopicsResponse(responses=responses)
 
 
 async def create_partitions(cluster: Cluster, call: Call) -> Any:
@@ -152,7 +146,7 @@ async def create_partitions(cluster: Cluster, call: Call) -> Any:
     for item in call.body.topics:
         code, message = run_for_error(grow, item)
         results.append(kind(name=item.name, error_code=code, error_message=message))
-    return CreatePartitionsResponse(version=call.version, results=results)
+    return CreatePartitionsResponse(results=results)
 
 
 async def describe_configs(cluster: Cluster, call: Call) -> Any:
@@ -161,7 +155,7 @@ async def describe_configs(cluster: Cluster, call: Call) -> Any:
         entries: list[Any] = []
         result = _config_result(item, *run_for_error(_describe, cluster, item, entries))
         results.append(DescribedResource(configs=entries, **result))
-    return DescribeConfigsResponse(version=call.version, results=results)
+    return DescribeConfigsResponse(results=results)
 
 
 async def alter_configs(cluster: Cluster, call: Call) -> Any:
@@ -172,7 +166,7 @@ async def alter_configs(cluster: Cluster, call: Call) -> Any:
         )
         for item in call.body.resources
     ]
-    return kind(version=call.version, responses=responses)
+    return kind(responses=responses)
 
 
 def _config_result(item: Any, code: Code, message: str | None) -> dict[str, Any]:

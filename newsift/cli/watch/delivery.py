@@ -19,12 +19,12 @@ from aiokafka.errors import (
 from newsift.cli.matches import MatchFilter
 from newsift.cli.services import run_together
 from newsift.cli.watch.records import (
-    Notice,
     WatchMetrics,
+    WebhookCall,
     first_available,
     first_offsets,
-    notices_of,
     partition_of,
+    webhook_calls,
 )
 from newsift.cli.watch.webhook import Webhook
 from worker.config import Config
@@ -41,7 +41,7 @@ POLL_MS = 500
 MAX_POLL_RECORDS = 200
 log = logging.getLogger("newsift.watch")
 
-Deliver = Callable[[Notice], Awaitable[None]]
+Deliver = Callable[[WebhookCall], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
@@ -49,18 +49,18 @@ class EventQueue:
     """The undelivered matches of one event, oldest first."""
 
     event: str
-    notices: deque[Notice] = field(default_factory=deque)
+    calls: deque[WebhookCall] = field(default_factory=deque)
     # The offsets from which matches must be read again.
     backlog: Offsets = field(default_factory=dict)
     size: int = 0
     task: asyncio.Task[None] | None = None
 
-    def add(self, notice: Notice) -> bool:
-        """Queue a notice. Returns False if there is no room."""
-        if len(self.notices) >= MAX_QUEUE_MATCHES or self.size >= MAX_QUEUE_BYTES:
+    def add(self, call: WebhookCall) -> bool:
+        """Queue a call. Returns False if there is no room."""
+        if len(self.calls) >= MAX_QUEUE_MATCHES or self.size >= MAX_QUEUE_BYTES:
             return False
-        self.notices.append(notice)
-        self.size += len(notice.value)
+        self.calls.append(call)
+        self.size += len(call.value)
         return True
 
 
@@ -76,7 +76,7 @@ class EventQueues:
         self, deliver: Deliver, fail: Callable[[Exception], None], reader: Any,
         filters: MatchFilter, metrics: WatchMetrics,
     ) -> None:  # fmt: skip
-        """`deliver` returns once a notice is acknowledged; `fail` gets what it raises.
+        """`deliver` returns once a call is acknowledged; `fail` gets what it raises.
 
         `reader` is a consumer without a group, which reads backlogs.
         """
@@ -93,10 +93,10 @@ class EventQueues:
     def is_full(self) -> bool:
         return len(self._queues) >= MAX_QUEUES
 
-    def take(self, place: TopicPartition, offset: int, notices: Mapping[str, Notice]) -> None:
-        for event, notice in notices.items():
+    def take(self, place: TopicPartition, offset: int, calls: Mapping[str, WebhookCall]) -> None:
+        for event, call in calls.items():
             queue = self._queues.setdefault(event, EventQueue(event))
-            if place not in queue.backlog and not queue.add(notice):
+            if place not in queue.backlog and not queue.add(call):
                 queue.backlog[place] = offset
             queue.task = queue.task or asyncio.create_task(self._work(queue))
         self.positions[place] = offset + 1
@@ -112,8 +112,8 @@ class EventQueues:
         """The offset of each partition before which everything is acknowledged."""
         offsets = dict(self.positions)
         for queue in self._queues.values():
-            for notice in queue.notices:
-                offsets[notice.place] = min(offsets[notice.place], notice.offset)
+            for call in queue.calls:
+                offsets[call.place] = min(offsets[call.place], call.offset)
             for place, offset in queue.backlog.items():
                 offsets[place] = min(offsets[place], offset)
         return offsets
@@ -134,10 +134,10 @@ class EventQueues:
 
     async def _work(self, queue: EventQueue) -> None:
         try:
-            while queue.notices or queue.backlog:
-                if queue.notices:
-                    await self._deliver(queue.notices[0])
-                    queue.size -= len(queue.notices.popleft().value)
+            while queue.calls or queue.backlog:
+                if queue.calls:
+                    await self._deliver(queue.calls[0])
+                    queue.size -= len(queue.calls.popleft().value)
                 else:
                     await self._refill(queue)
         except Exception as error:  # noqa: BLE001 - nobody awaits the task
@@ -160,7 +160,7 @@ class EventQueues:
         self._reader.assign(list(queue.backlog))
         for place, offset in queue.backlog.items():
             self._reader.seek(place, offset)
-        while queue.backlog and not queue.notices:
+        while queue.backlog and not queue.calls:
             try:
                 batches = await self._reader.getmany(
                     timeout_ms=POLL_MS, max_records=MAX_POLL_RECORDS
@@ -182,8 +182,8 @@ class EventQueues:
         for record in records:
             if place not in queue.backlog:
                 return  # the main reader has reached it
-            notice = (notices_of(record, self._filters) or {}).get(queue.event)
-            if notice is not None and not queue.add(notice):
+            call = (webhook_calls(record, self._filters) or {}).get(queue.event)
+            if call is not None and not queue.add(call):
                 return
             self._advance(queue, place, record.offset + 1)
 
@@ -319,11 +319,11 @@ class MatchDelivery(ConsumerRebalanceListener):  # type: ignore[misc]
         return begin
 
     def _take(self, record: Any) -> None:
-        place, notices = partition_of(record), notices_of(record, self._filters)
-        if notices is None:
+        place, calls = partition_of(record), webhook_calls(record, self._filters)
+        if calls is None:
             self._metrics.unread.inc()
             log.warning("%s-%d-%d is not a match: it is passed over", *place, record.offset)
-        self.queues.take(place, record.offset, notices or {})
+        self.queues.take(place, record.offset, calls or {})
 
     def _seek(self, offsets: Offsets, epoch: int) -> None:
         """Does nothing after a rebalance: another member may be further."""

@@ -52,10 +52,10 @@ class WatchMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class WebhookCall:
     """The delivery of one record to the receiver, for one of its events.
 
-    `value` is the original record, shared by the notices of its events.
+    `value` is the original record, shared by the calls of its events.
     """
 
     place: TopicPartition
@@ -74,17 +74,17 @@ class Notice:
         return with_matches(record, matches)
 
 
-def notices_of(record: Any, filters: MatchFilter) -> dict[str, Notice] | None:
+def webhook_calls(record: Any, filters: MatchFilter) -> dict[str, WebhookCall] | None:
     """By event; None if it is not a match record."""
     match_record = match_record_in(record)
     if match_record is None:
         return None
-    place, notices = partition_of(record), dict[str, Notice]()
+    place, calls = partition_of(record), dict[str, WebhookCall]()
     for match in filters.select(match_record):
-        if match.event not in notices:
+        if match.event not in calls:
             name, event = match.match_id, match.event
-            notices[event] = Notice(place, record.offset, name, event, record.value, filters)
-    return notices
+            calls[event] = WebhookCall(place, record.offset, name, event, record.value, filters)
+    return calls
 
 
 def partition_of(record: Any) -> TopicPartition:

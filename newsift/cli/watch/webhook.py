@@ -11,7 +11,7 @@ from time import time
 import aiohttp
 from yarl import URL
 
-from newsift.cli.watch.records import Notice, WatchMetrics
+from newsift.cli.watch.records import WatchMetrics, WebhookCall
 from newsift.collect.source import Backoff
 from newsift.web.addresses import excerpt, retry_after
 from newsift.web.client import client_session
@@ -40,24 +40,24 @@ class Webhook:
         if self._session is not None:
             await self._session.close()
 
-    async def deliver(self, notice: Notice) -> None:
+    async def deliver(self, call: WebhookCall) -> None:
         """Return once a match is accepted or rejected. Raises if the receiver is gone.
 
         Everything else is retried for ever: a wrong path or an expired login can be corrected, and
         no match may be lost by it.
         """
         pauses = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
-        while (wait := await self._attempt(notice)) is not None:
+        while (wait := await self._attempt(call)) is not None:
             self._metrics.failures.inc()
             await asyncio.sleep(max(wait, pauses.pause()))
 
-    async def _attempt(self, notice: Notice) -> float | None:
+    async def _attempt(self, call: WebhookCall) -> float | None:
         """Send a match once. Returns None if it needs no retry, else the seconds to wait first."""
         assert self._session is not None
-        body = notice.body
+        body = call.body
         headers = {
             "Content-Type": "application/json",
-            "Newsift-Match": notice.match_id,
+            "Newsift-Match": call.match_id,
             "Newsift-Schema": MATCH_SCHEMA,
             "Newsift-Signature": signature(self._secret, int(time()), body),
         }
@@ -65,16 +65,16 @@ class Webhook:
             async with self._session.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
-                return self._handle_status(notice, answer.status, retry_after(answer.headers))
+                return self._handle_status(call, answer.status, retry_after(answer.headers))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # Without the address, whose path may be the password.
             text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
             reason, host = excerpt(text) or type(error).__name__, self._url.host
-            log.warning("%s: no answer (%s), match %s again", host, reason, notice.match_id)
+            log.warning("%s: no answer (%s), match %s again", host, reason, call.match_id)
             return 0.0
 
-    def _handle_status(self, notice: Notice, status: int, wait: float) -> float | None:
-        host, name = self._url.host, notice.match_id
+    def _handle_status(self, call: WebhookCall, status: int, wait: float) -> float | None:
+        host, name = self._url.host, call.match_id
         if 200 <= status < 300:
             self._metrics.outcomes.labels("taken").inc()
             return None

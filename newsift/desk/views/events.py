@@ -120,7 +120,7 @@ def hourly_row(desk: Desk, posts: int) -> Json | None:
 
 def thresholds_of(live: Iterable[Json]) -> list[float]:
     """Rising; automatic ones only with the model."""
-    thresholds = (row.get("cut") or row.get("threshold") for row in live)
+    thresholds = (row.get("threshold_in_force") or row.get("threshold") for row in live)
     return sorted({threshold for threshold in thresholds if threshold is not None})
 
 

@@ -1,6 +1,7 @@
 """Feeds whose articles become seeds: previewed, followed and stopped."""
 
 import time
+from collections.abc import Set
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -57,21 +58,20 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
         except NewsiftError as error:
             notify(str(error))
     articles = sorted(state.articles.values(), key=attrgetter("published_at"), reverse=True)
-    seeds = follower.index.by_link
     return {
         "total": len(articles),
-        "articles": [_row(article, seeds) for article in articles[:MAX_ARTICLES]],
+        "articles": [_row(article, follower.index.links) for article in articles[:MAX_ARTICLES]],
         "messages": [line for line in messages if not line.startswith("no seed: ")],
     }
 
 
-def _row(article: FollowedArticle, seeds: dict[str, str]) -> dict[str, Any]:
+def _row(article: FollowedArticle, seed_links: Set[str]) -> dict[str, Any]:
     state = "later"
     if article.refusal is not None:
         state = "refused"
     elif article.seed is not None:
         state = "seed"
-    elif article.left or link_identity(article.link) in seeds:
+    elif article.left or link_identity(article.link) in seed_links:
         state = "exists"
     return {
         "title": article.title,

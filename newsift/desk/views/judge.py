@@ -51,7 +51,8 @@ class QueueAction(Action, frozen=True, kw_only=True):
     queue: str  # token
 
 
-class AnswerRequest(QueueAction, frozen=True, kw_only=True):
+class LabelRequest(Action, frozen=True, kw_only=True):
+    event: str
     platform: str
     id: str
     verdict: Verdict
@@ -59,6 +60,11 @@ class AnswerRequest(QueueAction, frozen=True, kw_only=True):
     @property
     def post_id(self) -> PostId:
         return self.platform, self.id
+
+
+class AnswerRequest(LabelRequest, frozen=True, kw_only=True):
+    kind: QueueKind
+    queue: str  # token
 
 
 class UndoRequest(QueueAction, frozen=True, kw_only=True):
@@ -111,13 +117,6 @@ def redraw(desk: Desk, request: QueueAction) -> bool:
     return desk.queues.discard(_queue_key(request), request.queue)
 
 
-class LabelRequest(Action, frozen=True, kw_only=True):
-    event: str
-    platform: str
-    id: str
-    verdict: Verdict
-
-
 @post_endpoint("/api/judge/label", LabelRequest, "labels.add")
 def label_match(desk: Desk, request: LabelRequest) -> bool:
     """Label a match of the list: as given, or drawn as this judge's label was before.
@@ -127,12 +126,11 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
     check_names(event=request.event, by=request.by)
     with connected(desk.config) as cluster:
         desk.mirrors.catch_up(cluster)  # an answer of a moment ago keeps its draw
-    post_id = request.platform, request.id
     judge_labels = (
         label for label in desk.mirrors.labels.event_labels(request.event) if label.by == request.by
     )
-    current = next((label for label in judge_labels if label.post_id == post_id), None)
-    row = desk.matches.row(request.event, post_id)
+    current = next((label for label in judge_labels if label.post_id == request.post_id), None)
+    row = desk.matches.row(request.event, request.post_id)
     if current is not None and current.label == request.verdict:
         return False
     if current is not None:
@@ -150,12 +148,12 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
     return True
 
 
-def _queue_key(request: QueueRequest | QueueAction) -> QueueKey:
+def _queue_key(request: QueueRequest | QueueAction | AnswerRequest) -> QueueKey:
     check_names(event=request.event, by=request.by)
     return QueueKey(request.event, request.by, request.kind)
 
 
-def _session(desk: Desk, request: QueueAction) -> LabelSession:
+def _session(desk: Desk, request: QueueAction | AnswerRequest) -> LabelSession:
     queue = desk.queues.session(_queue_key(request), request.queue)
     queue.merge(desk.mirrors.labels.event_labels(request.event))
     return queue

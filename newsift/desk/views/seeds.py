@@ -355,7 +355,7 @@ def _event_count_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[s
             "event": name,
             "seeds": counts.seeds,
             "others": counts.others,
-            "few": counts.is_thin,
+            "few": counts.has_few_seeds,
             "may_learn": counts.may_learn,
         }
         for name, counts in count_event_seeds(state, seeds).items()

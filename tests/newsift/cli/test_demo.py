@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.demo import ADDED_SEED, REMOVED_SEED, read_articles
+from newsift.cli.demo import ADDED_SEED, REMOVED_SEED, SAMPLES
 from tests.worker.fake import Command
 from tests.worker.processes import started
 
-EVENTS = list(read_articles())
+EVENTS = sorted(file.stem for file in (SAMPLES / "seeds").glob("*.md"))
 PATIENCE_S = 150.0  # a cold cache compiles first
 
 

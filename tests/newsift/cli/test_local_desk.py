@@ -11,11 +11,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from encoder.support.named import MODELS
 from newsift.cli.demo import SAMPLES
+from newsift.cli.local import local_cluster
 from tests.broker.clients import until
 from tests.newsift.desk.place import DeskProcess, desks
 from tests.worker.fake import Command
 from tests.worker.processes import environment
+from worker.config import Config, MatchingConfig, ModelConfig
 
 POSTS = [
     ("1", "Lifeboats of the burning ferry Astrid Vane reach Port Maren"),
@@ -120,3 +123,15 @@ def test_the_demo_in_the_browser_has_matches_and_labels(tmp_path: Path) -> None:
     finally:
         demo.kill()
     assert list(tmp_path.iterdir()) == [demo.log]
+
+
+def test_the_worker_of_a_desk_gets_whole_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs in another folder, where relative ones name nothing."""
+    (tmp_path / "own").symlink_to(MODELS / "default")
+    monkeypatch.chdir(tmp_path)
+    model, matching = ModelConfig(name="own"), MatchingConfig(background=Path("own.safetensors"))
+    with local_cluster(Config(model=model, matching=matching)) as (local, _):
+        assert local.model.name == str(MODELS / "default")
+        assert local.matching.background == tmp_path / "own.safetensors"

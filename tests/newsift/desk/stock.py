@@ -4,7 +4,8 @@ import random
 import time
 from typing import Any
 
-from newsift.cli.demo import read_articles, read_posts
+from newsift.cli.demo import SAMPLES, read_posts
+from newsift.operations.seed_drafts import read_seed_files
 from tests.newsift.desk.matched import HOUR, moment, record
 from tests.newsift.desk.place import Place
 
@@ -25,10 +26,8 @@ FOE = f"{NASTY[0]}/../?#% \u202e"  # an event
 
 def stocked(place: Place, hostile: bool = False) -> None:
     dice, now = random.Random(7), int(time.time() * 1000)
-    articles = read_articles()
-    seeds = {name: {"title": title, "text": text, "event": name}
-             for name, (title, text) in articles.items()}  # fmt: skip
-    place.send("seeds", *seeds.items())
+    drafts = read_seed_files([SAMPLES / "seeds"])
+    place.send("seeds", *((draft.id, draft.record | {"event": draft.id}) for draft in drafts))
     about = [post for post in read_posts() if post.event]
     result = [
         _match(f"p{n}", post.event or "", post.text, now - dice.randrange(HOURS * HOUR), dice)
@@ -64,7 +63,7 @@ def _label(row: dict[str, Any], by: str, dice: random.Random) -> tuple[str, dict
 
 
 def _attacked(place: Place, now: int, dice: random.Random) -> None:
-    article = read_articles()[EVENT][1]
+    article = next(d for d in read_seed_files([SAMPLES / "seeds"]) if d.id == EVENT).record["text"]
     for n, foe in enumerate(NASTY):
         seed = {"title": foe, "text": f"{foe} {article}", "event": FOE, "url": foe}
         place.send("seeds", (f"foe-{n} {foe[:40]}", seed))

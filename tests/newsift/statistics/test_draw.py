@@ -62,10 +62,11 @@ def test_labels_name_the_order_of_the_first_and_the_matches_of_the_newest() -> N
 
     later = QueueName("b", "2026-11-22T11:00:00+00:00")
     labels = [label(5, later), label(3, QueueName("a", "2026-11-22T09:00:00Z"), "ben")]
-    assert current_queue(labels) == QueueName("a", later.until)
-    assert current_queue([label(1, UNSET), *labels]) == QueueName("", later.until)
-    assert current_queue([label(1, UNSET)]) == QueueName("", "2026-11-22T10:01:00Z")
-    assert current_queue([]) is None
+    matches = {("x", "1")}
+    assert current_queue(labels, matches) == QueueName("a", later.until)
+    assert current_queue([label(1, UNSET), *labels], matches) == QueueName("", later.until)
+    assert current_queue([label(1, UNSET)], matches) == QueueName("", "2026-11-22T10:01:00Z")
+    assert current_queue(labels, set()) is None
 
 
 def test_certifying_and_training_posts_are_disjoint() -> None:

@@ -95,7 +95,7 @@ def test_a_share_has_the_interval_of_clopper_and_pearson(rows: list[tuple[bool, 
 def test_each_draw_has_the_weight_of_its_step(rows: list[tuple[float, bool | None]]) -> None:
     scores = [s for s, _ in rows]
     result = weigh_draws(scores, [labels for _, labels in rows])
-    cuts = FrozenCuts.from_scores(scores).cuts  # the steps of the walk itself
+    cuts = FrozenCuts(scores).cuts  # the steps of the walk itself
     step = [next((n for n, cut in enumerate(cuts) if s >= cut), None) for s in scores]
     assert None not in step
     empty = [

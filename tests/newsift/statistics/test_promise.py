@@ -75,29 +75,23 @@ def test_all_versions_of_a_profile_share_one_error() -> None:
     spent = [1 - confidence_of_version(0.9, version) for version in range(1, 200_000)]
     assert spent[0] == pytest.approx(0.1 * 6 / np.pi**2)
     assert sum(spent) == pytest.approx(0.1, rel=1e-5)
-    with pytest.raises(InputError, match=r"^version: 0"):
-        confidence_of_version(0.9, 0)
 
 
 def test_a_promise_lapses_where_what_always_passes_is_too_large_a_part() -> None:
     """4 in 1,000 pass without the event: of 20 they are a fifth, of fewer they are more."""
     assert not promise_lapses(0.020001, 0.004, 0.8)
     assert promise_lapses(0.019999, 0.004, 0.8)
-    with pytest.raises(InputError, match=r"^pass rates: "):
-        promise_lapses(float("nan"), 0.004, 0.8)
 
 
-def name(place: int) -> str:
-    """A hash that puts the matches in an order that has nothing to do with their scores."""
-    return f"{place * 7919 % 10_007:05}"
+def key(place: int) -> int:
+    """Sorts the matches into an order that has nothing to do with their scores."""
+    return place * 7919 % 10_007
 
 
-def walk(
-    cuts: FrozenCuts, scores: list[float], right: list[bool]
-) -> tuple[CertifyProgress, list[int]]:
+def walk(cuts: FrozenCuts, right: list[bool]) -> tuple[CertifyProgress, list[int]]:
     """Label what is asked for, one after the other, and progress each time."""
-    hashes, label_of = [name(place) for place in range(len(scores))], dict[int, bool]()
-    while (progress := cuts.progress(scores, hashes, label_of.get)).next_match is not None:
+    label_of = dict[int, bool]()
+    while (progress := cuts.progress(label_of.get)).next_match is not None:
         assert progress.next_match not in label_of
         label_of[progress.next_match] = right[progress.next_match]
     return progress, list(label_of)
@@ -122,20 +116,18 @@ def test_the_evidence_is_an_even_bet_on_higher_precisions(n: int, precision: flo
 def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert cut_ranks(300) == [25, 40, 64, 102, 164, 262, 419]
     scores = [float(score) for score in range(300)]
-    assert FrozenCuts.from_scores(scores).cuts == (275, 260, 236, 198, 136, 38, 0)
-    assert FrozenCuts.from_scores([1.0] * 99 + [0.5]).cuts == (1, 0.5)
-    assert FrozenCuts.from_scores([]).cuts == ()
-    assert FrozenCuts.from_scores([]).progress([], [], lambda _: None) == CertifyProgress(
-        None, None, 0
-    )
+    assert FrozenCuts(scores).cuts == [275, 260, 236, 198, 136, 38, 0]
+    assert FrozenCuts([1.0] * 99 + [0.5]).cuts == [1, 0.5]
+    assert FrozenCuts([]).cuts == []
+    assert FrozenCuts([]).progress(lambda _: None) == CertifyProgress(None, None, 0)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
 def test_one_look_equals_a_look_after_each_label(right: list[bool], precision: float) -> None:
-    scores = [float(place // 2) for place in range(len(right))]
-    cuts = FrozenCuts.from_scores(scores, precision)
-    progress, questions = walk(cuts, scores, right)
-    at_once = cuts.progress(scores, [name(place) for place in range(len(right))], right.__getitem__)
+    scores = [float(place // 2) for place in sorted(range(len(right)), key=key)]
+    cuts = FrozenCuts(scores, precision)
+    progress, questions = walk(cuts, right)
+    at_once = cuts.progress(right.__getitem__)
     assert at_once.threshold == progress.threshold
     assert len(questions) <= len(right)
 
@@ -144,11 +136,11 @@ def test_the_promise_holds_where_people_look_after_every_label() -> None:
     """On a flat null; the form for a fixed number breaks it, looked at as often."""
     random, broken, peeked, tries = np.random.default_rng(3), 0, 0, 300
     scores = np.arange(400.0)[::-1]
-    cuts = FrozenCuts.from_scores(scores)
     for _ in range(tries):
         right = random.uniform(size=400) < 0.795
-        hashes = [f"{key:020}" for key in random.integers(0, 2**62, 400)]
-        broken += cuts.progress(scores, hashes, right.tolist().__getitem__).threshold is not None
+        order = random.permutation(400)
+        cuts = FrozenCuts(scores[order])
+        broken += cuts.progress(right[order].tolist().__getitem__).threshold is not None
         drawn = random.permutation(400)[:100]
         peeked += any(
             precision_threshold(scores[drawn[:n]], right[drawn[:n]]) is not None

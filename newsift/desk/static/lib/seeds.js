@@ -24,7 +24,7 @@ export function thresholdWords(row, configured) {
   if (row.state === "refused") return "–";
   if (isNumber(row.threshold)) return `${row.threshold} (its own)`;
   if (isNumber(configured)) return `${configured} (matching.threshold)`;
-  return row.cut ? `auto ${row.cut.toFixed(4)}` : "auto";
+  return row.threshold_in_force ? `auto ${row.threshold_in_force.toFixed(4)}` : "auto";
 }
 
 // The meaning of an empty threshold field.

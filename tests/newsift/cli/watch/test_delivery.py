@@ -15,7 +15,7 @@ from aiokafka.errors import (
 import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.delivery import MAX_QUEUE_BYTES, Deliver, EventQueues, MatchDelivery
-from newsift.cli.watch.records import Notice, WatchMetrics, notices_of, partition_of
+from newsift.cli.watch.records import WatchMetrics, WebhookCall, partition_of, webhook_calls
 from newsift.cli.watch.webhook import Webhook
 from tests.newsift.cli.test_matches import record
 from worker.config import Config
@@ -33,8 +33,8 @@ def queues_of(
     return EventQueues(deliver, fail, reader, MatchFilter(), metrics or WatchMetrics())
 
 
-def notice(offset: int, size: int = 1) -> Notice:
-    return Notice(PLACE, offset, f"m{offset}", "e", b"x" * size, MatchFilter())
+def call(offset: int, size: int = 1) -> WebhookCall:
+    return WebhookCall(PLACE, offset, f"m{offset}", "e", b"x" * size, MatchFilter())
 
 
 class Gates:
@@ -42,9 +42,9 @@ class Gates:
         self.open: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self.taken: list[int] = []
 
-    async def deliver(self, notice: Notice) -> None:
-        await self.open[notice.offset].wait()
-        self.taken.append(notice.offset)
+    async def deliver(self, call: WebhookCall) -> None:
+        await self.open[call.offset].wait()
+        self.taken.append(call.offset)
 
     def open_all(self, count: int) -> None:
         for offset in range(count):
@@ -68,8 +68,8 @@ def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take(queues: EventQueues, record: Any) -> None:
-    notices = notices_of(record, MatchFilter()) or {}
-    queues.take(partition_of(record), record.offset, notices)
+    calls = webhook_calls(record, MatchFilter()) or {}
+    queues.take(partition_of(record), record.offset, calls)
 
 
 @pytest.mark.parametrize("dice", [1, 2, 3])
@@ -78,7 +78,7 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
     queues = queues_of(gates.deliver)
     event_of = {offset: chance.choice("abc") for offset in range(60)}
     for offset, event in event_of.items():
-        queues.take(PLACE, offset, {event: notice(offset)})
+        queues.take(PLACE, offset, {event: call(offset)})
     for offset in chance.sample(range(60), 60):
         gates.open[offset].set()
         await turns()
@@ -93,9 +93,9 @@ async def test_no_more_is_committable_than_what_is_acknowledged(dice: int) -> No
 async def test_a_queue_is_bounded_by_bytes_but_holds_one() -> None:
     queues = queues_of(Gates().deliver)
     for offset in range(10):
-        half, large = notice(offset, MAX_QUEUE_BYTES // 2), notice(offset, 3 * MAX_QUEUE_BYTES)
+        half, large = call(offset, MAX_QUEUE_BYTES // 2), call(offset, 3 * MAX_QUEUE_BYTES)
         queues.take(PLACE, offset, {"a": half, "b": large})
-    held = {queue.event: len(queue.notices) for queue in queues._queues.values()}
+    held = {queue.event: len(queue.calls) for queue in queues._queues.values()}
     assert held == {"a": 2, "b": 1}
     await queues.drop()
 
@@ -106,7 +106,7 @@ async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.Monke
     queues = queues_of(gates.deliver)
     full = [queues.is_full]
     for offset, event in enumerate("abc"):
-        queues.take(PLACE, offset, {event: notice(offset)})
+        queues.take(PLACE, offset, {event: call(offset)})
         full.append(queues.is_full)
     gates.open[1].set()
     await turns()
@@ -117,11 +117,11 @@ async def test_the_number_of_waiting_events_is_bounded(monkeypatch: pytest.Monke
 async def test_an_error_of_the_receiver_is_reported_and_commits_nothing() -> None:
     output: list[Exception] = []
 
-    async def refuse(_: Notice) -> None:
+    async def refuse(_: WebhookCall) -> None:
         raise OSError("gone")
 
     queues = queues_of(refuse, fail=output.append)
-    queues.take(PLACE, 7, {"a": notice(7)})
+    queues.take(PLACE, 7, {"a": call(7)})
     await turns()
     assert [str(error) for error in output] == ["gone"]
     assert queues.committable() == {PLACE: 7}
@@ -175,11 +175,11 @@ def topic_of(chance: random.Random, many: int) -> dict[TopicPartition, list[Any]
 @pytest.mark.usefixtures("small_queues")
 @pytest.mark.parametrize("dice", range(6))
 async def test_the_backlog_comes_once_in_order(dice: int) -> None:
-    chance, came = random.Random(dice), list[Notice]()
+    chance, came = random.Random(dice), list[WebhookCall]()
 
-    async def deliver(notice: Notice) -> None:
+    async def deliver(call: WebhookCall) -> None:
         await turns(chance.choice([0, 1, 30]))
-        came.append(notice)
+        came.append(call)
 
     records = topic_of(chance, 400)
     queues = queues_of(deliver, FakeReader(records))

@@ -56,7 +56,8 @@ def test_the_page_lists_the_seeds_as_the_command_does(
         theirs = data[row["id"]]
         names = ("state", "event", "threshold", "expires_at", "seed_version", "reason")
         assert [row.get(name) for name in names] == [theirs.get(name) for name in names]
-        assert row.get("cut") == pytest.approx(theirs.get("auto_threshold", row.get("cut")))
+        in_force = row.get("threshold_in_force")
+        assert in_force == pytest.approx(theirs.get("auto_threshold", in_force))
     assert [row["id"] for row in answer["refused"]] == ["\\xfe", "bare", "wordless"]
     assert all(row["reason"] for row in answer["refused"])
     assert answer["states"] == {"live": 2, "refused": 3, "paused": 1, "expired": 1}
