@@ -150,6 +150,7 @@ REFUSED = [
     ("desk --file posts.jsonl --kafka 127.0.0.1:1", "--kafka: --file and --project have a broker"),
     ("desk --file posts.jsonl --seeds a.md", "a.md: has 1 word, and an article has 40"),
     ("desk --seeds a.md", "--seeds and the options of files need --file or --project"),
+    ("demo --model gone", "model 'gone': no such directory"),
     ("desk --project gone", "--project: gone does not exist"),
     ("desk --project empty", "give --file FILE"),
     ("desk --project strange", "it holds notes.txt"),
