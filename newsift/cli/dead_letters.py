@@ -45,7 +45,7 @@ def list_letters(reason: str | None, start: int | None, as_json: bool, config: C
             if as_json:
                 print_json([letter.row()])
                 continue
-            when = letter.row()["rejected_at"][:19]
+            when = letter.row()["kafka_time"][:19]
             detail = one_line(letter.detail)[:MAX_DETAIL_CHARS]
             place = f"{one_line(letter.id):<24}  {when}Z  {one_line(letter.reason):<16}"
             click.echo(f"{place}  attempt {letter.attempt}  {detail}".rstrip())

@@ -53,7 +53,7 @@ class DeadLetterList:
 
     def summary(self) -> dict[str, Any]:
         with self._lock:
-            rows = sorted(self._newest, key=lambda row: str(row["rejected_at"]), reverse=True)
+            rows = sorted(self._newest, key=lambda row: str(row["kafka_time"]), reverse=True)
             return {
                 "reasons": dict(self._reasons.most_common()),
                 "retryable": [name for name in self._reasons if name in RETRYABLE_REASONS],

@@ -76,7 +76,7 @@ class DeadLetter:
             "reason": self.reason,
             "detail": self.detail,
             "attempt": self.attempt,
-            "rejected_at": rfc3339(max(self.message.timestamp, 0)),
+            "kafka_time": rfc3339(max(self.message.timestamp, 0)),
             "bytes": self.size if value is None else len(value),
         }
 

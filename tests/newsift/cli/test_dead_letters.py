@@ -36,7 +36,7 @@ def reject(
 
 
 def test_list_shows_place_reason_and_attempt(newsift: Command, kafka: Kafka) -> None:
-    reject(kafka, 1)
+    reject(kafka, 1, at=1_764_000_000_123)
     reject(kafka, 2, b"", Reason.EMPTY_VALUE, attempt=3)
     reject(kafka, 3, b"x" * 9, Reason.POST_BYTES)
     result = rows(newsift("dead-letters", "list", "--json").out)
@@ -48,6 +48,7 @@ def test_list_shows_place_reason_and_attempt(newsift: Command, kafka: Kafka) -> 
         ("tweets-2-2", "empty_value", 3, 0, "detail 2"),
         ("tweets-2-3", "limits.post_bytes", 1, 9, "detail 3"),
     ]
+    assert result[0]["kafka_time"] == "2025-11-24T16:00:00.123Z"
     done = newsift("dead-letters", "list")
     assert [line.split()[0] for line in done.out.splitlines()] == [row["id"] for row in result]
     assert done.err == "newsift: dead letters: 3: bad_json 1, empty_value 1, limits.post_bytes 1\n"

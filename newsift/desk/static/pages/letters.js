@@ -64,7 +64,7 @@ function Letter({ row, retry }) {
   return html`<li>
     <p class="row"><span class="badge quoted">${row.reason}</span>
       <strong class="quoted">${row.id}</strong>
-      <span class="quiet"><${Time} at=${row.rejected_at} />, attempt ${row.attempt},
+      <span class="quiet"><${Time} at=${row.kafka_time} />, attempt ${row.attempt},
         ${row.bytes === null ? " no bytes" : ` ${plural(row.bytes, "byte")}`}</span>
       <span class="quoted grows">${row.detail}</span>
       <button type="button" aria-expanded=${open} onClick=${() => setOpen(!open)}>
