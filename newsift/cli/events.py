@@ -130,7 +130,10 @@ def _cells(row: dict[str, Any], automatic: bool) -> list[object]:
     if row["lapsed"]:
         promise = f"{promise}, lapsed: {row['lapsed']}"
     origin = [row["made"].get(name) for name in ("at", "by", "method")]
-    return [row["event"], len(row["seeds"]), state, thresholds, promise, *origin]
+    seeds = str(len(row["seeds"]))
+    if row["expired"]:
+        seeds += f" ({len(row['expired'])} expired)"
+    return [row["event"], seeds, state, thresholds, promise, *origin]
 
 
 def _promise_text(promise: Any) -> str:

@@ -17,6 +17,7 @@ from newsift.operations.labels import EventMatch, read_event_labels, read_event_
 from newsift.operations.messages import notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import creation_fields, read_events
+from newsift.operations.seed_rows import has_expired
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import Label, unanimous_verdicts
@@ -224,10 +225,11 @@ def event_rows(
 
 
 def event_row(event: EventState, lapse: str = "") -> dict[str, Any]:
-    thresholds, profile = event.thresholds, event.profile
+    thresholds, profile, now = event.thresholds, event.profile, now_ms()
     return {
         "event": event.name,
         "seeds": [seed.id for seed in event.seeds],
+        "expired": [seed.id for seed in event.seeds if has_expired(seed, now)],
         "profile": event.profile_status,
         "why": event.why or None,
         "version": profile.version if profile else None,

@@ -68,13 +68,17 @@ def content_row(
     return row | {"text": content.text} if whole else row | {"characters": len(content.text)}
 
 
+def has_expired(seed: Seed, time_ms: int) -> bool:
+    return seed.expires_at is not None and seed.expires_at <= time_ms
+
+
 def seed_fields(seed: SeedOrProfile) -> SeedRow:
     end = seed.expires_at if isinstance(seed, Seed) else None
-    has_expired = end is not None and end <= now_ms()
+    is_expired = isinstance(seed, Seed) and has_expired(seed, now_ms())
     is_paused = isinstance(seed, Seed) and seed.paused
     return {
         "id": seed.id,
-        "state": "paused" if is_paused else "expired" if has_expired else "live",
+        "state": "paused" if is_paused else "expired" if is_expired else "live",
         "event": seed.event,
         "seed_version": seed.version,
         "threshold": seed.threshold,

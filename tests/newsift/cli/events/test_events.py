@@ -110,6 +110,10 @@ def test_lists_stale_refused_and_bare_events(newsift: Command, kafka: Kafka, enc
     kafka.send(SEEDS, b'{"text": "A dam overflows.", "threshold": 0.4}', b"dam")
     (own,) = [line for line in newsift("events", "list").out.splitlines() if "0.4000" in line]
     assert " auto" not in own
+    assert [row["expired"] for row in result.values()] == [[], [], []]
+    kafka.send(SEEDS, b'{"text": "A dam.", "expires_at": "2020-01-01T00:00:00Z"}', b"dam")
+    (own,) = [line for line in newsift("events", "list").out.splitlines() if "dam" in line]
+    assert "1 (1 expired)" in own
 
 
 def test_shows_hostile_values_of_a_record(newsift: Command, kafka: Kafka, enc: Encoder) -> None:
