@@ -20,6 +20,7 @@ import numpy as np
 from encoder.embeddings import unit_rows
 from encoder.errors import InputError
 from encoder.model.weights import F32
+from train.teacher.wordllama import WordLlama
 
 BATCH = 256
 PIECES = 128  # of a post, that MiniLM reads
@@ -65,20 +66,6 @@ class MiniLM:
         (states,) = self._session.run(None, inputs)  # [n, t, 384]
         means: F32 = (states * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
         return means
-
-
-class WordLlama:
-    """Static vectors of tokens and their mean, of 256 numbers; the package carries them."""
-
-    def __init__(self) -> None:
-        import wordllama
-
-        folder = Path(wordllama.__file__).parent
-        self._model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
-
-    def texts(self, texts: Sequence[str]) -> F32:
-        """Unit vectors: [n, 256]."""
-        return unit_rows(np.asarray(self._model.embed(list(texts)), np.float32))
 
 
 class PeerJob(msgspec.Struct, frozen=True):

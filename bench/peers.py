@@ -21,7 +21,7 @@ import numpy as np
 import encoder
 from bench.lucene_words import LuceneWords
 from bench.measure import Cell, NotAvailable, Report, ResultTable, describe, percentile
-from bench.peer_programs import CLIENTS, MiniLM, PeerJob, WordLlama
+from bench.peer_programs import CLIENTS, MiniLM, PeerJob
 from bench.stream import (
     FEW,
     MODEL,
@@ -45,6 +45,7 @@ from train.data.readers import SkippedRows, TrainingArticle, split_of_event
 from train.protocol.peers import Scorer, encoder_scorer
 from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
 from train.teacher.minilm import whole
+from train.teacher.wordllama import WordLlama
 
 SAMPLE = 4_096  # posts that the threshold of equal matches is taken from
 SEEDS = "seeds"
@@ -152,18 +153,21 @@ def peers_by_vectors(jar: Path | None) -> list[Peer]:
     """The peers with vectors; MiniLM if its jar is given."""
     try:
         static = WordLlama()
-        peers = [peer_by_vectors("WordLlama", static.texts, partial(static_articles, static))]
-        if jar:
-            minilm = MiniLM(jar)
-            articles = partial(articles_in_parts, minilm)
-            peers.append(peer_by_vectors("MiniLM int8", minilm.texts, articles, jar))
+    except InputError as error:
+        raise NotAvailable(str(error)) from error
+    peers = [peer_by_vectors("WordLlama", static.texts, partial(static_articles, static))]
+    if jar is None:
+        return peers
+    try:
+        minilm = MiniLM(jar)
     except ImportError as error:
         raise NotAvailable(f"{error.name}: {PEERS_MISSING}") from error
     except (BadZipFile, ValueError) as error:
         raise InputError(
             f"--minilm: {jar} is not langchain4j's jar of all-MiniLM-L6-v2-q ({error})"
         ) from error
-    return peers
+    articles = partial(articles_in_parts, minilm)
+    return [*peers, peer_by_vectors("MiniLM int8", minilm.texts, articles, jar)]
 
 
 def peer_by_vectors(

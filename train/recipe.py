@@ -116,6 +116,7 @@ class Recipe:
     losses: Losses = field(default_factory=Losses)
     batches: BatchSizes = field(default_factory=BatchSizes)
     steps: Steps = field(default_factory=Steps)
+    wordllama: Share = 0.0  # weight of WordLlama's cosines in the teacher's, beside MiniLM's
     mix: tuple[Share, ...] = (0.0,)  # λ; of several the best on the dev split
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
@@ -132,6 +133,8 @@ class Recipe:
             raise ValueError(
                 "losses.tokens: needs an encoder with a star and tokens.kind wordpiece"
             )
+        if self.wordllama and (self.losses.tokens or self.tokens.kind == "scripts"):
+            raise ValueError("wordllama: goes with MiniLM's vectors of texts, not of tokens")
         if not self.losses.cloze and self.has("cloze"):
             raise ValueError("batches.cloze: needs losses.cloze above 0")
 

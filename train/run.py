@@ -27,7 +27,7 @@ from train.model.encoders import BASELINE_KINDS, Baseline, is_baseline, make_enc
 from train.model.export import CHECKED_TEXTS, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
-from train.teacher.use import open_store, open_targets
+from train.teacher.use import open_targets, open_vectors
 
 BACKGROUND_POSTS = 20_000
 LANGUAGE_POSTS = 3_500  # per language at most, in a multilingual background
@@ -82,7 +82,11 @@ def _train_model(order: TrainingOptions, log: ProgressLog) -> str:
         log.line(str(skips))
     if not texts.pairs and not texts.posts and not texts.articles:
         raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
-    store = open_store(recipe.tokens.kind, order.cache) if recipe.needs_teacher else None
+    store = (
+        open_vectors(recipe.tokens.kind, recipe.wordllama, order.cache)
+        if recipe.needs_teacher
+        else None
+    )
     log.progress("counting words")
     start = make_start(recipe, texts, store, order.vectors)
     reader = Tokenizer(start.vocabulary, start.idf, recipe.model)

@@ -1,4 +1,4 @@
-"""Compute and store the teacher's vectors of all training texts.
+"""Compute and store the vectors of all training texts, of each of the recipe's teachers.
 
 python -m train.teach --data ../shared/data [--recipe NAME] [--cache DIR] [--states COUNT]
                       [--device cuda]
@@ -25,7 +25,7 @@ from train.data.readers import SkippedRows, share
 from train.loop.token_rows import bf16_autocast
 from train.model.start import blocks_of, frequent_words
 from train.recipe import read_recipe
-from train.teacher.minilm import WIDTH, Teacher, blocks_by_length, chunks, readable
+from train.teacher.minilm import WIDTH, Read, Teacher, blocks_by_length, chunks, readable
 from train.teacher.store import (
     BLOCK,
     MAX_PIECES,
@@ -33,9 +33,11 @@ from train.teacher.store import (
     STATES,
     Pieces,
     TokenStates,
+    VectorStore,
     pieces_key,
 )
-from train.teacher.use import open_store, reader
+from train.teacher.use import open_store, open_wordllama, reader
+from train.teacher.wordllama import WordLlama
 
 STATES_BLOCK = 4096  # texts
 
@@ -57,7 +59,8 @@ def main(
 ) -> None:
     """Embed every post, title and article chunk of the data with the teacher."""
     torch.set_num_threads(threads)
-    tokens = read_recipe(recipe).tokens
+    settings = read_recipe(recipe)
+    tokens = settings.tokens
     corpus = read_corpus(data, SkippedRows())
     store = open_store(tokens.kind, cache)
     if states:
@@ -66,13 +69,9 @@ def main(
         teacher = Teacher(device=device)
         state_store = TokenStates(store.folder / STATES, WIDTH)
         add_states(corpus, tokens.whole_words, state_store, states, teacher)
-    missing = store.missing(texts(corpus))
-    read = reader(tokens.kind, device)
-    progress = TeachProgress(len(missing))
-    for block in blocks_by_length(missing):
-        with bf16_autocast("cpu"):
-            store.add(block, read([readable(text) for text in block]))
-        click.echo(progress.add(len(block)))
+    add_vectors(corpus, store, reader(tokens.kind, device))
+    if settings.wordllama:
+        add_vectors(corpus, open_wordllama(store), WordLlama().texts)
 
 
 class TeachProgress:
@@ -86,6 +85,16 @@ class TeachProgress:
         rate = self._done_count / (time.monotonic() - self._start)
         left = (self._count - self._done_count) / rate / 60
         return f"{self._done_count:,} of {self._count:,} texts, {rate:.0f}/s, {left:.0f} min left"
+
+
+def add_vectors(corpus: Corpus, store: VectorStore, read: Read) -> None:
+    """Add the vector of every text that has none."""
+    missing = store.missing(texts(corpus))
+    progress = TeachProgress(len(missing))
+    for block in blocks_by_length(missing):
+        with bf16_autocast("cpu"):
+            store.add(block, read([readable(text) for text in block]))
+        click.echo(progress.add(len(block)))
 
 
 def add_states(

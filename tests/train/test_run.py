@@ -21,9 +21,10 @@ from train.loop.checkpoint import Checkpoint
 from train.model.encoders import BASELINE, ENCODERS, read_baseline
 from train.recipe import RECIPES, parse, read_recipe
 from train.run import read_background_posts
-from train.teach import add_states
+from train.teach import add_states, add_vectors
 from train.teacher.minilm import WIDTH
-from train.teacher.store import STATES, TokenStates
+from train.teacher.store import STATES, TokenStates, VectorStore
+from train.teacher.use import open_wordllama
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -77,6 +78,23 @@ def test_a_recipe_and_a_folder_make_a_usable_model(train: Trainings, tmp_path: P
     assert sum(line.startswith("step ") for line in done.err.splitlines()) == 3
     frequent = enc.model.vocabulary.lines()[len(tiny.Teacher().vocabulary()) :]
     assert len(frequent) == 4
+
+
+def test_wordllama_teaches_beside_minilm(
+    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("train.model.start.WordLlama", tiny.WordLlama)
+    recipe = tiny.recipe(tmp_path, extra="wordllama: 0.3\n")
+    store = VectorStore(shutil.copytree(train.cache, tmp_path / "cache"), WIDTH)
+    train.cache = store.folder
+    refused = train(recipe=recipe)
+    assert (refused.code, refused.out) == (2, "")
+    assert "python -m train.teach" in refused.err
+    corpus = read_corpus(train.data, SkippedRows())
+    add_vectors(corpus, open_wordllama(store), tiny.WordLlama().texts)
+    done = train(recipe=recipe)
+    assert done.code == 0, done.err
+    assert manifest(tmp_path / "model")["provenance"]["recipe"]["wordllama"] == 0.3
 
 
 def test_a_star_learns_from_the_teachers_token_states(
@@ -269,6 +287,7 @@ def test_a_recipe_overrides_its_base(tmp_path: Path) -> None:
         ({"steps": [1]}, "steps must hold keys and values"),
         ({"batches": {"cloze": 1}}, "needs losses.cloze above 0"),
         ({"tokens": {"vectors": "glove.txt"}}, "does not go with"),
+        ({"wordllama": 0.3, "tokens": {"kind": "scripts"}}, "goes with MiniLM"),
         (["a"], "must hold keys and values"),
     ],
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from encoder.embeddings import unit_rows
 from encoder.model.config import AstConfig
 from encoder.model.weights import F32, I32
 from encoder.score.lexical import SLOTS, Idf
@@ -17,6 +18,7 @@ from train.teach import texts
 from train.teacher import minilm
 from train.teacher.minilm import WIDTH
 from train.teacher.store import VectorStore
+from train.teacher.wordllama import WORDLLAMA_WIDTH
 
 RECIPE = """
 encoder: {encoder}
@@ -52,6 +54,11 @@ class Teacher(minilm.Teacher):
 
     def states(self, texts: Sequence[I32]) -> list[F32]:
         return [vectors([LINES[i] for i in pieces]) for pieces in texts]
+
+
+class WordLlama:
+    def texts(self, texts: Sequence[str]) -> F32:
+        return unit_rows(np.array([[1, len(text)] + [0] * (WORDLLAMA_WIDTH - 2) for text in texts]))
 
 
 def reader() -> Tokenizer:

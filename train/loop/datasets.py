@@ -16,7 +16,7 @@ from train.data.readers import TrainingArticle, story_key
 from train.loop.token_rows import Flat
 from train.model.start import StartingPoint
 from train.teacher.minilm import whole
-from train.teacher.store import TokenTargets, VectorStore
+from train.teacher.store import TextVectors, TokenTargets
 
 MIN_TOKENS = 3  # shorter texts lose no tokens
 MIN_STATES = 5  # of a token whose vector starts at their mean
@@ -95,7 +95,7 @@ class Datasets:
 
 
 def make_datasets(
-    texts: Corpus, reader: Tokenizer, store: VectorStore | None, targets: TokenTargets | None = None
+    texts: Corpus, reader: Tokenizer, store: TextVectors | None, targets: TokenTargets | None = None
 ) -> Datasets:
     """Tokenize the texts, with the teacher's vectors from `store` and states from `targets`."""
     numbers: dict[str, int] = {}  # by story key

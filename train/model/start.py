@@ -30,10 +30,11 @@ from encoder.text.vocabulary import Scripts, Vocabulary, WordLevel, WordPiece
 from train.data.corpus import Corpus
 from train.data.readers import TrainingArticle
 from train.recipe import TEACHER, Recipe, TokenOptions
-from train.teacher.minilm import Teacher, whole
-from train.teacher.store import VectorStore
+from train.teacher.minilm import WIDTH, Teacher, whole
+from train.teacher.store import TeacherPair, TextVectors, VectorStore
 from train.teacher.use import Use
 from train.teacher.use import letters as entry_letters
+from train.teacher.wordllama import WordLlama
 
 GZIP_MAGIC = b"\x1f\x8b"
 NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
@@ -104,7 +105,7 @@ class StartingPoint:
 
 
 def make_start(
-    recipe: Recipe, texts: Corpus, store: VectorStore | None, file: Path | None = None
+    recipe: Recipe, texts: Corpus, store: TextVectors | None, file: Path | None = None
 ) -> StartingPoint:
     """Make vocabulary, vectors and idf for a recipe from the training texts."""
     config, tokens = recipe.model, recipe.tokens
@@ -113,11 +114,10 @@ def make_start(
     if tokens.vectors == TEACHER:
         assert store is not None
         assert directions is not None
-        own = VectorStore(store.folder / TOKENS, store.width)
         if tokens.kind == Scripts.kind:
-            vocabulary, vectors = teacher_scripts(directions, own, texts, tokens.most)
+            vocabulary, vectors = teacher_scripts(directions, store, texts, tokens.most)
         else:
-            vocabulary, vectors = teacher_tokens(directions, own, texts, tokens.whole_words)
+            vocabulary, vectors = teacher_tokens(directions, store, texts, tokens.whole_words)
     else:
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
@@ -129,7 +129,7 @@ def make_start(
     )  # fmt: skip
 
 
-def main_directions(texts: Corpus, store: VectorStore, width: int) -> F32:
+def main_directions(texts: Corpus, store: TextVectors, width: int) -> F32:
     """Compute the principal components of the teacher's text vectors: [teacher, width]."""
     if width > store.width:
         raise InputError(f"model.dim: {width} is more than the {store.width} of the teacher")
@@ -141,10 +141,10 @@ def main_directions(texts: Corpus, store: VectorStore, width: int) -> F32:
 
 
 def teacher_tokens(
-    directions: F32, own: VectorStore, texts: Corpus, whole_words: int
+    directions: F32, store: TextVectors, texts: Corpus, whole_words: int
 ) -> tuple[WordPiece, F32]:
-    """Return the teacher's word pieces and frequent words, with the teacher's vectors."""
-    teacher = Teacher()
+    """Return MiniLM's word pieces and frequent words, with the vectors of the teachers."""
+    teacher, own = Teacher(), VectorStore(store.folder / TOKENS, WIDTH)
     lines = teacher.vocabulary()
     if missing := own.missing(lines):
         place = {line: i for i, line in enumerate(lines)}
@@ -153,15 +153,18 @@ def teacher_tokens(
     if missing := own.missing(more):
         own.add(missing, teacher.texts(missing))
     vectors = unit_rows(own.get([*lines, *more]))
+    if isinstance(store, TeacherPair):
+        second = WordLlama().texts([entry_letters(line) for line in [*lines, *more]])
+        vectors = store.combine(vectors, second)
     vectors = unit_rows((vectors - vectors[: len(lines)].mean(0)) @ directions)
     return WordPiece.from_lines([*lines, *more]), vectors
 
 
 def teacher_scripts(
-    directions: F32, own: VectorStore, texts: Corpus, most: int
+    directions: F32, store: TextVectors, texts: Corpus, most: int
 ) -> tuple[Scripts, F32]:
     """Return word pieces of many scripts, with the teacher's vectors."""
-    teacher = Use()
+    teacher, own = Use(), VectorStore(store.folder / TOKENS, store.width)
     lines = teacher.vocabulary(counted_words(texts, split_scripts), most)
     read = [entry_letters(line) for line in lines]
     if missing := own.missing(read):

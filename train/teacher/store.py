@@ -4,10 +4,13 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from encoder.embeddings import unit_rows
 from encoder.errors import InputError
 from encoder.model.weights import F32, I8, I32, I64, quantise_rows
 from encoder.score.lexical import spans
@@ -94,6 +97,46 @@ class VectorStore:
             raise InputError(f"{self.folder}: another process adds to it; start again after it")
         os.truncate(self._keys, len(self) * KEY_BYTES)
         os.truncate(self._vectors, len(self) * 2 * self.width)
+
+
+class TextVectors(Protocol):
+    """The vectors of a recipe's teacher or teachers."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the first teacher's vectors."""
+
+    @property
+    def width(self) -> int: ...
+
+    def get(self, texts: Sequence[str]) -> F32:
+        """Return the vectors [n, width]; a text without one raises InputError."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherPair:
+    """Two teachers as one: its cosines are the mean of theirs, the second's with weight `share`."""
+
+    first: VectorStore
+    second: VectorStore
+    share: float
+
+    @property
+    def folder(self) -> Path:
+        return self.first.folder
+
+    @property
+    def width(self) -> int:
+        return self.first.width + self.second.width
+
+    def get(self, texts: Sequence[str]) -> F32:
+        return self.combine(self.first.get(texts), self.second.get(texts))
+
+    def combine(self, first: F32, second: F32) -> F32:
+        """Put both teachers' vectors side by side, as unit vectors: [n, width]."""
+        weights = np.sqrt(1 - self.share), np.sqrt(self.share)
+        parts = (w * unit_rows(part) for w, part in zip(weights, (first, second), strict=True))
+        return np.hstack(list(parts)).astype(np.float32)
 
 
 def text_key(text: str) -> bytes:

@@ -13,7 +13,16 @@ from encoder.support.files import cache_root
 from encoder.text.scripts import RUN, fold_scripts
 from encoder.text.vocabulary import Scripts, Vocabulary
 from train.teacher.minilm import WIDTH, Read, Teacher, teacher_folder
-from train.teacher.store import STATES, Pieces, TokenStates, TokenTargets, VectorStore
+from train.teacher.store import (
+    STATES,
+    Pieces,
+    TeacherPair,
+    TextVectors,
+    TokenStates,
+    TokenTargets,
+    VectorStore,
+)
+from train.teacher.wordllama import WORDLLAMA_WIDTH
 
 USE_WIDTH = 512
 SPACE = "\u2581"  # prefix of a piece that starts a word
@@ -75,7 +84,18 @@ def open_store(kind: str, cache: Path | None) -> VectorStore:
     return VectorStore(teacher_folder(cache), WIDTH)
 
 
-def open_targets(store: VectorStore, vocabulary: Vocabulary) -> TokenTargets:
+def open_wordllama(store: VectorStore) -> VectorStore:
+    """Open WordLlama's vectors, which are inside MiniLM's folder."""
+    return VectorStore(store.folder / "wordllama", WORDLLAMA_WIDTH)
+
+
+def open_vectors(kind: str, wordllama: float, cache: Path | None) -> TextVectors:
+    """Open the vectors of the teacher for this kind of tokens, beside WordLlama's if they count."""
+    store = open_store(kind, cache)
+    return TeacherPair(store, open_wordllama(store), wordllama) if wordllama else store
+
+
+def open_targets(store: TextVectors, vocabulary: Vocabulary) -> TokenTargets:
     """Open MiniLM's states; the vocabulary starts with MiniLM's."""
     states = TokenStates(store.folder / STATES, store.width)
     if not len(states):

@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -11,7 +12,14 @@ from encoder.model.weights import F32, I32
 from encoder.text.vocabulary import Scripts, WordPiece
 from tests.train import tiny
 from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, with_cache
-from train.teacher.store import KEY_BYTES, Pieces, TokenStates, TokenTargets, VectorStore
+from train.teacher.store import (
+    KEY_BYTES,
+    Pieces,
+    TeacherPair,
+    TokenStates,
+    TokenTargets,
+    VectorStore,
+)
 from train.teacher.use import Use, entries, letters
 
 
@@ -207,6 +215,25 @@ def test_a_vocabulary_has_every_sign_and_then_what_is_used_most(use: Use) -> Non
     for word in ("Fluten", "xy"):
         assert read.unknown not in read.pieces(word)
     assert use.vocabulary({"Fluten": 3}, 3) == lines[:3]
+
+
+def test_the_cosines_of_a_pair_are_the_weighted_mean_of_its_teachers(tmp_path: Path) -> None:
+    stores = [VectorStore(tmp_path / str(width), width) for width in (4, 6)]
+    texts = ["a", "b", "c"]
+    rng = np.random.default_rng(0)
+    for store in stores:
+        store.add(texts, rng.standard_normal((3, store.width)).astype(np.float32))
+    pair = TeacherPair(stores[0], stores[1], 0.3)
+    both = pair.get(texts)
+    assert both.shape == (3, pair.width)
+    for i, j in product(range(3), repeat=2):
+        first, second = (
+            (a @ b) / np.linalg.norm(a) / np.linalg.norm(b)
+            for a, b in (store.get([texts[i], texts[j]]).astype(float) for store in stores)
+        )
+        assert both[i] @ both[j] == pytest.approx(0.7 * first + 0.3 * second, abs=1e-6)
+    with pytest.raises(InputError, match=r"train\.teach"):
+        pair.get(["d"])
 
 
 def test_a_teacher_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
