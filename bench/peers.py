@@ -59,7 +59,6 @@ QUALITY_FIGURES = {
     "P@R80": "precision at recall 80", "AUC off": "AUC off-topic",
     "AUC background": "AUC background",
 }  # fmt: skip
-PEERS_MISSING = "a package of the peers is not installed; call `make peers`"
 
 
 class PeerRun(NamedTuple):
@@ -161,7 +160,7 @@ def peers_by_vectors(jar: Path | None) -> list[Peer]:
     try:
         minilm = MiniLM(jar)
     except ImportError as error:
-        raise NotAvailable(f"{error.name}: {PEERS_MISSING}") from error
+        raise NotAvailable(f"{error.name} is not installed; call `make peers`") from error
     except (BadZipFile, ValueError) as error:
         raise InputError(
             f"--minilm: {jar} is not langchain4j's jar of all-MiniLM-L6-v2-q ({error})"

@@ -45,7 +45,9 @@ STATES_BLOCK = 4096  # texts
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--cache", type=click.Path(path_type=Path), help="The folder of the vectors.")
-@click.option("--recipe", default="default", show_default=True, help="It names the tokens.")
+@click.option(
+    "--recipe", default="default", show_default=True, help="It names tokens and teachers."
+)
 @click.option(
     "--states",
     type=click.IntRange(0),
@@ -57,21 +59,23 @@ STATES_BLOCK = 4096  # texts
 def main(
     data: Path, cache: Path | None, recipe: str, states: int, threads: int, device: str
 ) -> None:
-    """Embed every post, title and article chunk of the data with the teacher."""
+    """Embed every post, title and article chunk of the data with the recipe's teachers."""
     torch.set_num_threads(threads)
     settings = read_recipe(recipe)
     tokens = settings.tokens
-    corpus = read_corpus(data, SkippedRows())
     store = open_store(tokens.kind, cache)
+    teachers = [(store, reader(tokens.kind, device))]
+    if settings.wordllama:
+        teachers.append((open_wordllama(store), WordLlama().texts))
+    corpus = read_corpus(data, SkippedRows())
     if states:
         if tokens.kind != WordPiece.kind:
             raise InputError(f"--states: the teacher of {tokens.kind!r} tokens has no states")
         teacher = Teacher(device=device)
         state_store = TokenStates(store.folder / STATES, WIDTH)
         add_states(corpus, tokens.whole_words, state_store, states, teacher)
-    add_vectors(corpus, store, reader(tokens.kind, device))
-    if settings.wordllama:
-        add_vectors(corpus, open_wordllama(store), WordLlama().texts)
+    for vectors, read in teachers:
+        add_vectors(corpus, vectors, read)
 
 
 class TeachProgress:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -99,20 +98,6 @@ class VectorStore:
         os.truncate(self._vectors, len(self) * 2 * self.width)
 
 
-class TextVectors(Protocol):
-    """The vectors of a recipe's teacher or teachers."""
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the first teacher's vectors."""
-
-    @property
-    def width(self) -> int: ...
-
-    def get(self, texts: Sequence[str]) -> F32:
-        """Return the vectors [n, width]; a text without one raises InputError."""
-
-
 @dataclass(frozen=True, slots=True)
 class TeacherPair:
     """Two teachers as one: its cosines are the mean of theirs, the second's with weight `share`."""
@@ -137,6 +122,9 @@ class TeacherPair:
         weights = np.sqrt(1 - self.share), np.sqrt(self.share)
         parts = (w * unit_rows(part) for w, part in zip(weights, (first, second), strict=True))
         return np.hstack(list(parts)).astype(np.float32)
+
+
+TextVectors = VectorStore | TeacherPair
 
 
 def text_key(text: str) -> bytes:
