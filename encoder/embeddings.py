@@ -23,6 +23,7 @@ from encoder.score.exact import pair_scores, rounding
 from encoder.score.lexical import SLOTS, SparseRows, spans
 from encoder.score.top import top_pairs
 from encoder.support.files import replacing, require_path
+from encoder.support.jit import jit
 from encoder.support.readonly import fixed, frozen, read_only
 from encoder.support.threads import one_thread
 
@@ -125,9 +126,22 @@ def row_blocks(rows: int, columns: int) -> Iterator[slice]:
 
 def unit_rows(vectors: F32, out: F32 | None = None) -> F32:
     """Scale rows to length 1, into `out` if given; a row of zeros is unchanged."""
-    length = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]  # [n, 1]
-    scale = np.divide(1, length, out=np.zeros_like(length), where=length != 0)
-    return np.asarray(np.multiply(vectors, scale, out=out), dtype=np.float32)
+    vectors = fixed(np.asarray(vectors, np.float32))
+    out = np.empty_like(vectors) if out is None else out
+    write_unit_rows(vectors, out)
+    return out
+
+
+@jit(fast=True)
+def write_unit_rows(vectors: F32, out: F32) -> None:
+    """Row by row, so that a row is read from memory once."""
+    for row in range(len(vectors)):
+        square = np.float32(0)
+        for k in range(vectors.shape[1]):
+            square += vectors[row, k] * vectors[row, k]
+        scale = np.float32(1) / np.sqrt(square) if square != 0 else np.float32(0)
+        for k in range(vectors.shape[1]):
+            out[row, k] = vectors[row, k] * scale
 
 
 def dense_rows(

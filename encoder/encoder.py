@@ -95,9 +95,12 @@ class Encoder:
         """The number of threads of the CPU kernel; 1 if torch has its own."""
         return int(getattr(self._backend, "threads", 1))
 
-    def posts(self, texts: Iterable[str]) -> Embeddings:
-        """The embeddings of posts; of each the first 8,192 characters are read."""
-        return self._embed(self._tokenizer.posts, texts, Side.POST)
+    def posts(self, texts: Iterable[str], *, threads: int | None = None) -> Embeddings:
+        """The embeddings of posts; of each the first 8,192 characters are read.
+
+        `threads` limits the threads of this call: 1 is the calling thread.
+        """
+        return self._embed(self._tokenizer.posts, texts, Side.POST, threads)
 
     def articles(self, texts: Iterable[Article]) -> Embeddings:
         """The embeddings of articles, each a text or a pair of title and text.
@@ -167,8 +170,9 @@ class Encoder:
         return self._tokenizers.get()
 
     def _embed(
-        self, read: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side
-    ) -> Embeddings:
+        self, read: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side,
+        threads: int | None = None,
+    ) -> Embeddings:  # fmt: skip
         """Tokenize and embed the texts in parts."""
         forward, lead = self._backend.forward, self.model.weights.config.lead
         items = validate_texts(texts, side)
@@ -179,7 +183,8 @@ class Encoder:
             dense_rows(forward, tokens.ids, tokens.offsets, side, lead, dense[part])
             return tokens.lexical
 
-        words = list(self._thread_pool.map(embed_part, _parts(items, self.threads)))
+        threads = self.threads if threads is None else min(threads, self.threads)
+        words = list(self._thread_pool.map(embed_part, _parts(items, threads), threads))
         lexical = words[0] if len(words) == 1 else SparseRows.concat(words)
         return Embeddings(frozen(dense), lexical, self.mix, self.digest)
 
@@ -191,6 +196,9 @@ def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
     """
     step = BLOCK * min(threads, MAX_BLOCKS)
     for start in range(0, len(texts), step):
+        if threads == 1:
+            yield slice(start, min(start + step, len(texts)))
+            continue
         letters = (
             len(text) if isinstance(text, str) else sum(map(len, text))
             for text in texts[start : start + step]

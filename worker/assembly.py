@@ -11,12 +11,12 @@ from worker.seeds.embedder import SeedEmbedder
 
 
 def build_pipeline(
-    enc: Encoder, config: Config, timer: Callable[[], float] = lambda: 0.0
+    enc: Encoder, config: Config, timer: Callable[[], float] = lambda: 0.0, at_once: int = 1
 ) -> tuple[Pipeline, SeedEmbedder]:
     matching, posts = config.matching, config.posts
     pipeline = Pipeline(
         enc, posts.format, config.limits, matching.max_matches, matching.why, timer,
-        Languages.parse(posts.langs),
+        Languages.parse(posts.langs), at_once,
     )  # fmt: skip
     rate, file = matching.automatic_rate, matching.background
     own_background = read_background(file, enc, rate, matching.rate_key) if file else None

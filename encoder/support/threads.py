@@ -44,13 +44,17 @@ class ThreadPool:
         self._count = count
         self._pool = PerProcess(lambda: ThreadPoolExecutor(count, thread_name_prefix="encoder"))
 
-    def map(self, work: Callable[[T], R], jobs: Iterable[T]) -> Iterator[R]:
-        """Yield the results in order, with at most two jobs per thread in flight.
+    def map(
+        self, work: Callable[[T], R], jobs: Iterable[T], threads: int | None = None
+    ) -> Iterator[R]:
+        """Yield the results in order; `threads` limits how many of the pool's are used at a time.
 
-        A single job runs in the calling thread, as do all jobs after `close`.
+        A single job runs in the calling thread, as do all jobs for one thread or after `close`.
         """
+        threads = self._count if threads is None else min(threads, self._count)
         rest = iter(jobs)
-        first = list(islice(rest, 2 if self._count > 1 else 0))
+        first = list(islice(rest, 2 if threads > 1 else 0))
+        most = threads if threads < self._count else 2 * self._count  # jobs in flight
         if len(first) < 2:
             yield from map(work, chain(first, rest))
             return
@@ -58,7 +62,7 @@ class ThreadPool:
         try:
             for job in chain(first, rest):
                 in_flight.append(self._submit(work, job))
-                if len(in_flight) == 2 * self._count:
+                if len(in_flight) == most:
                     yield in_flight.popleft().result()
             while in_flight:
                 yield in_flight.popleft().result()

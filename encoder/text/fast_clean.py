@@ -16,7 +16,7 @@ from encoder.score.lexical import NO_SLOT
 from encoder.support.jit import jit
 from encoder.support.pointers import pointers_to
 from encoder.text.clean import to_plain
-from encoder.text.fast_wordpiece import ELLIPSIS, alphanumeric, write_word
+from encoder.text.fast_wordpiece import ELLIPSIS, LOW, alphanumeric, find, slot_of, write_word
 
 MAX_CHUNK_BYTES = 96  # a longer chunk gives OTHER
 OTHER, NOTHING, SPACE = -1, 0, 32
@@ -250,12 +250,37 @@ def write_tag(
 
 
 @jit()
+def encode_entry(lexicon: Any, low: Any, data: Any, start: int, stop: int, out: Any, at: int) -> int:
+    """As `encode_chunk`, for a chunk that is one entry of the vocabulary, as most are."""
+    crc, last, before = LOW, 0, 0
+    for i in range(start, stop):
+        char = lexicon.lower[data[i]]
+        if char == 0 or (char == last == before and char >= A) or (char == P and last == T):
+            return OTHER
+        low[i - start] = char
+        crc = (crc >> 8) ^ lexicon.crc[(crc ^ char) & 255]
+        last, before = char, last
+    crc ^= LOW
+    entry = find(lexicon.heads, crc, low, 0, stop - start)
+    if entry < 0:
+        return OTHER
+    slots = 1 if lexicon.slots else 0
+    out[at], out[at + 1], out[at + 2] = 1, slots, entry
+    if lexicon.slots:
+        out[at + 3] = slot_of(crc)
+    return at + 3 + slots
+
+
+@jit()
 def encode_chunk(
     lexicon: Any, characters: Any, buffers: Any, data: Any, start: int, stop: int, out: Any, at: int
 ) -> int:
     """Write a chunk's body to out[at:]; return its end, or OTHER."""
     if not lexicon.usable or stop - start > MAX_CHUNK_BYTES:
         return OTHER
+    end = encode_entry(lexicon, buffers.low, data, start, stop, out, at)
+    if end != OTHER:
+        return end
     length = clean(data, start, stop, characters, buffers)
     if length < 0 or needs_rules(buffers.low, length):
         return OTHER

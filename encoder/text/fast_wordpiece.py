@@ -39,6 +39,7 @@ class Lexicon(NamedTuple):
     ellipsis: int
     slots: bool  # whether words have slots
     crc: I64  # [256], the table of crc32
+    lower: Any  # uint8 [256], an ASCII letter or digit in lower case; 0 for any other byte
 
 
 # One per vocabulary, for all its tokenizers.
@@ -66,6 +67,7 @@ def build_lexicon(vocabulary: Vocabulary) -> Lexicon:
         ellipsis=ellipsis[0],
         slots=False,
         crc=crc_table(),
+        lower=np.array([ord(chr(b).lower()) * chr(b).isalnum() * (b < 128) for b in range(256)], np.uint8),
     )
 
 
@@ -158,7 +160,13 @@ def write_word(
         write_crcs(lexicon.crc, word, at, stop, crcs)
     if not lexicon.slots or not alphanumeric(word[start]):
         return end, NO_SLOT
-    return end, ((whole * GOLDEN) & LOW) >> (32 - SLOT_BITS)
+    return end, slot_of(whole)
+
+
+@jit()
+def slot_of(crc: int) -> int:
+    """Return the slot of a word, given its crc32; as `lexical.slot`."""
+    return ((crc * GOLDEN) & LOW) >> (32 - SLOT_BITS)
 
 
 @jit()

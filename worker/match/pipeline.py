@@ -65,6 +65,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 T = TypeVar("T", bound=Hashable)
+MIN_DISTINCT_SHARE = 0.9
 MAX_SAMPLE_POSTS = 4  # Drift is measured on so many posts of a batch.
 BEFORE_ANY_EXPIRY = np.iinfo(np.int64).min
 STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # stage: its crash point
@@ -155,8 +156,10 @@ class Pipeline:
     def __init__(
         self, enc: Encoder, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
         max_matches: int = 10, why: bool = True, timer: Callable[[], float] = lambda: 0.0,
-        langs: Languages = ALL_LANGUAGES,
+        langs: Languages = ALL_LANGUAGES, at_once: int = 1,
     ) -> None:  # fmt: skip
+        """`at_once` batches run at the same time and share the threads of the encoder."""
+        self._threads = max(1, enc.threads // at_once)
         self._enc, self._form, self._limits, self._langs = enc, form, limits, langs
         self._max_matches, self._why, self._timer = max_matches, why, timer
 
@@ -214,10 +217,12 @@ class Pipeline:
         """Message numbers, and embeddings of their posts, where these are finite."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
-            """A text that repeats is embedded once."""
-            texts, index = deduplicate([batch.posts[row].text for row in rows])
-            vectors = self._enc.posts(texts)
-            return vectors if len(texts) == len(rows) else vectors[index]
+            """Texts that repeat are embedded once, where that costs less than copying rows."""
+            texts = [batch.posts[row].text for row in rows]
+            if len(set(texts)) > MIN_DISTINCT_SHARE * len(texts):
+                return self._enc.posts(texts, threads=self._threads)
+            distinct, index = deduplicate(texts)
+            return self._enc.posts(distinct, threads=self._threads)[index]
 
         for rows, result in bisect_failures(embed, list(batch.posts)):
             if isinstance(result, Exception):
@@ -241,7 +246,7 @@ class Pipeline:
         times = np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
-            matcher = Matcher(seeds, self._enc.threads, self._max_matches, edges)
+            matcher = Matcher(seeds, self._threads, self._max_matches, edges)
             pairs = matcher.match(select_rows(posts, np.array(at)), times[list(at)])
             return self._records(batch, [rows[i] for i in at], pairs, seeds, now), pairs
 
@@ -315,7 +320,7 @@ class Pipeline:
         batch, post = BatchState([ProbeMessage()]), Post("1", "plain", "first words")
         batch.posts[0] = post
         posts = self._enc.posts([post.text])
-        pairs = Matcher(seeds, self._enc.threads).match(posts, np.zeros(1, np.int64))
+        pairs = Matcher(seeds, self._threads).match(posts, np.zeros(1, np.int64))
         if len(seeds):
             first = np.zeros(1, np.int64)
             as_if = SeedPairs(

@@ -33,7 +33,7 @@ from worker.seeds.embedder import SeedEmbedder, rounded_product
 from worker.seeds.set import SeedSet
 from worker.seeds.state import parse_control_state
 from worker.stream.control import Control
-from worker.stream.flow import Flow, RejectedBytes, group_matches, now
+from worker.stream.flow import MATCH_THREADS, Flow, RejectedBytes, group_matches, now
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
@@ -121,7 +121,7 @@ class WorkerParts:
         """Embeds the seeds and takes one match through all stages."""
         config = self._config
         self.metrics.model(enc.digest, enc.path, enc.model.mix)
-        pipeline, self.embedder = build_pipeline(enc, config, perf_counter)
+        pipeline, self.embedder = build_pipeline(enc, config, perf_counter, MATCH_THREADS)
         await self.control.embed(self.embedder)
         await asyncio.to_thread(warm_up, enc, config.matching.why)
         matching = config.matching

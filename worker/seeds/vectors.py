@@ -15,13 +15,28 @@ from encoder.errors import InputError
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores
 from encoder.score.lexical import SparseRows
+from encoder.support.jit import jit
 from encoder.support.readonly import frozen
+
+MAX_FLOAT = np.finfo(np.float32).max
 
 
 def check_rows(vectors: Embeddings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether each vector is finite, and whether its text has words: [n], [n]."""
-    finite = np.all(np.isfinite(vectors.dense), axis=1)
-    return finite, vectors.dense.any(axis=1) | (np.diff(vectors.lexical.indptr) > 0)
+    finite, not_zero = np.empty((2, len(vectors)), np.bool_)
+    write_row_checks(vectors.dense, finite, not_zero)
+    return finite, not_zero | (np.diff(vectors.lexical.indptr) > 0)
+
+
+@jit(fast=True)
+def write_row_checks(rows: F32, finite: NDArray[np.bool_], not_zero: NDArray[np.bool_]) -> None:
+    for row in range(len(rows)):
+        numbers, sizes = np.float32(0), np.float32(0)
+        for k in range(rows.shape[1]):
+            size = abs(rows[row, k])
+            numbers += np.float32(1) if size <= MAX_FLOAT else np.float32(0)
+            sizes += size
+        finite[row], not_zero[row] = numbers == rows.shape[1], sizes != 0
 
 
 @dataclass(frozen=True, eq=False)
