@@ -53,6 +53,7 @@ HASHTAG_BREAK = re.compile(
     re.VERBOSE,
 )
 MAY_CONTAIN_URL = re.compile(r"/|…|www|http|pic\.", re.IGNORECASE).search
+MAY_REPEAT_LETTERS = re.compile(r"(.)\1\1").search  # a tenth of the time of the next
 # Not repeated letters: World War III, the KKK, the AAA.
 REPEATED_LETTERS = re.compile(r"([^\W\d_])\1{2,}(?:(?<!\b[A-Z]{3})|(?=\w))")
 
@@ -127,7 +128,9 @@ def clean_chunk(chunk: str, side: Side) -> str:
             text = HASHTAG.sub(expand_hashtag, text)
         if "@" in text:
             text = MENTION.sub(" ", text) if side is Side.POST else HANDLE.sub("", text)
-    return REPEATED_LETTERS.sub(r"\1\1", text) if side is Side.POST else text
+    if side is Side.POST and MAY_REPEAT_LETTERS(text):
+        text = REPEATED_LETTERS.sub(r"\1\1", text)
+    return text
 
 
 def post_text(post: str) -> str:
@@ -138,7 +141,9 @@ def post_text(post: str) -> str:
 
 def post_texts(posts: list[str]) -> list[str]:
     """`post_text` of each; most posts stay as they are."""
-    return [post_text(post) if "RT" in post or len(post) > POST_CHARS else post for post in posts]
+    if max(map(len, posts), default=0) > POST_CHARS:
+        return list(map(post_text, posts))
+    return [post_text(post) if "RT" in post else post for post in posts]
 
 
 def post_chunks(post: str) -> list[str]:

@@ -54,7 +54,7 @@ def read_post(
         return outcome
     if langs.codes and not langs.accepts(outcome.lang):
         return OTHER_LANGUAGE
-    if marks := marks_beyond(outcome.text, limits.marks):
+    if not outcome.text.isascii() and (marks := marks_beyond(outcome.text, limits.marks)):
         detail = f"text: a letter has {marks} combining marks, more than {limits.marks}"
         return rejection(Reason.MARKS, detail)
     return outcome

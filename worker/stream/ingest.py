@@ -86,7 +86,7 @@ class Ingest:
 
     async def _poll(self, wait_ms: int) -> None:
         try:
-            records = await self._read_batch(wait_ms)
+            records, sizes = await self._read_batch(wait_ms)
         except IllegalStateError as error:
             log.info("the group rebalances: %s", error)
         except KafkaError as error:
@@ -97,12 +97,12 @@ class Ingest:
         else:
             self._outage.report_success()
             if not self._closed:
-                await self._take(records)
+                await self._take(records, sizes)
 
-    async def _take(self, records: Sequence[Any]) -> None:
+    async def _take(self, records: Sequence[Any], sizes: Sequence[int]) -> None:
         """Adds records to the ledger and remembers the read positions."""
         self._report_unreadable(records)
-        for part in split_by_size(records, self._batch_bytes):
+        for part in split_by_size(records, sizes, self._batch_bytes):
             self._positions.take(part)
             crashpoint.reached("ingested")
         epoch = self._ledger.epoch
@@ -110,15 +110,15 @@ class Ingest:
         if self._ledger.epoch == epoch:  # else the partition's new owner reads the rest
             self._positions.set_read(offsets)
 
-    async def _read_batch(self, wait_ms: int) -> list[Any]:
-        """New records, about one batch of them.
+    async def _read_batch(self, wait_ms: int) -> tuple[list[Any], list[int]]:
+        """New records, about one batch of them, and their sizes.
 
         They are read in small steps: aiokafka unpacks as many records as are requested, and
         packed records may be large.
         """
         records, epoch = await self._step(wait_ms, self._batch_posts), self._ledger.epoch
-        size, more = sum(record_sizes(records)), bool(records)
-        while more and size < self._batch_bytes and (room := self._batch_posts - len(records)):
+        sizes, more = record_sizes(records), bool(records)
+        while more and sum(sizes) < self._batch_bytes and (room := self._batch_posts - len(records)):
             try:
                 messages = await self._step(0, room)
             except Exception:
@@ -126,10 +126,11 @@ class Ingest:
                     self._seek_back(records)
                 raise
             if self._ledger.epoch != epoch:  # it has waited for the new assignment
-                records, epoch, size = [], self._ledger.epoch, 0
+                records, epoch, sizes = [], self._ledger.epoch, []
             records += messages
-            size, more = size + sum(record_sizes(messages)), bool(messages)
-        return records
+            sizes += record_sizes(messages)
+            more = bool(messages)
+        return records, sizes
 
     async def _step(self, wait_ms: int, room: int) -> list[Any]:
         """A partition without a position gets one instead."""
@@ -164,17 +165,18 @@ def record_sizes(records: Sequence[Any]) -> list[int]:
     return [len(record.value or b"") + len(record.key or b"") for record in records]
 
 
-def split_by_size(records: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def split_by_size(
+    records: Sequence[Any], sizes: Sequence[int], most: int
+) -> Iterator[Sequence[Any]]:
     """Runs of at most this many bytes, each of at least one record."""
-    sizes = record_sizes(records)
-    if records and sum(sizes) <= size:
+    if records and sum(sizes) <= most:
         yield records
         return
     start = total = 0
-    for index, record_size in enumerate(sizes):
-        if total + record_size > size and index > start:
+    for index, size in enumerate(sizes):
+        if total + size > most and index > start:
             yield records[start:index]
             start, total = index, 0
-        total += record_size
+        total += size
     if start < len(records):
         yield records[start:]

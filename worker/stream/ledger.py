@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from worker.match.records import Message
 
 Offsets = dict[TopicPartition, int]
-PLACE, OFFSET = attrgetter("topic", "partition"), attrgetter("offset")
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +29,7 @@ class Batch:
     arrived: float = field(default_factory=perf_counter)
 
     def __post_init__(self) -> None:
-        last = dict(zip(map(PLACE, self.messages), map(OFFSET, self.messages), strict=True))
+        last = {(message.topic, message.partition): message.offset for message in self.messages}
         self.ends = {TopicPartition(*place): offset + 1 for place, offset in last.items()}
 
 

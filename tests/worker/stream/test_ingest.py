@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 @given(st.lists(st.integers(0, 40), max_size=20), st.integers(1, 60))
 def test_batches_are_bounded_in_bytes(sizes: list[int], limit: int) -> None:
     mails = [Mail(b"x" * size, offset=n) for n, size in enumerate(sizes)]
-    parts = list(split_by_size(mails, limit))
+    parts = list(split_by_size(mails, sizes, limit))
     assert [mail for part in parts for mail in part] == mails
     for part in parts:
         assert len(part) == 1 or sum(len(mail.value or b"") for mail in part) <= limit
