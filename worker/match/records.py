@@ -80,7 +80,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     story_key: StoryKey | None = None  # of a match
 
 
-class Match(msgspec.Struct, frozen=True):
+class Match(msgspec.Struct, frozen=True, gc=False):
     match_id: str
     seed_id: str
     seed_version: str
@@ -91,14 +91,14 @@ class Match(msgspec.Struct, frozen=True):
     why: list[tuple[str, float]]
 
 
-class PostPosition(msgspec.Struct, frozen=True):
+class PostPosition(msgspec.Struct, frozen=True, gc=False):
     topic: str
     partition: int
     offset: int
     timestamp: int
 
 
-class MatchRecord(msgspec.Struct, frozen=True):
+class MatchRecord(msgspec.Struct, frozen=True, gc=False):
     post: Post
     matches: list[Match]
     matched: int

@@ -32,7 +32,7 @@ class Reason(StrEnum):
     BATCH_BYTES = "limits.batch_bytes"  # it came in a batch that is too large unpacked
 
 
-class Post(msgspec.Struct, frozen=True, omit_defaults=True):
+class Post(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A post of any platform; fields that the platform does not give are None."""
 
     id: str

@@ -26,6 +26,9 @@ from worker.simd.registers import (
     Vectors,
     broadcast,
     element_at,
+    highest_lane,
+    load,
+    maximum,
     pack,
     read,
     registers,
@@ -199,15 +202,28 @@ def longest_column(matrix: F32) -> float:
     return float(np.sqrt(squares.max(initial=0)))
 
 
+@jit()
+def largest_size(values: F32) -> np.float32:
+    """The largest absolute value; a loop over max() alone would stay scalar."""
+    whole = len(values) - len(values) % LANES
+    zero = broadcast(1, np.float32(0))
+    high, low = zero, zero
+    for at in range(0, whole, LANES):
+        part = load(1, values, at)
+        high, low = maximum(high, part), maximum(low, zero - part)
+    most = max(highest_lane(high), highest_lane(low))
+    for at in range(whole, len(values)):
+        most = max(most, abs(values[at]))
+    return most
+
+
 @jit(fast=True)
 def round_rows(
     rows: F32, full: np.float32, shift: int, levels: Any, scales: F32, lengths: F64, lost: F64
 ) -> None:
     """Write the levels and the scale of each row, its length and that of what rounding took."""
     for row in range(len(rows)):
-        most = np.float32(0)
-        for at in range(rows.shape[1]):
-            most = max(most, abs(rows[row, at]))
+        most = largest_size(rows[row])
         scale = most / full
         inverse = np.float32(1) / scale if most > 0 else np.float32(0)
         whole, away = np.float32(0), np.float32(0)
