@@ -164,11 +164,11 @@ class Failing:
         self.digest, self.threads = self.real.digest, 2
         self.raised = 0
 
-    def posts(self, texts: Sequence[str]) -> Embeddings:
+    def posts(self, texts: Sequence[str], *, threads: int = 1) -> Embeddings:
         if len(texts) > self.most or self.bad in texts:
             self.raised += 1
             raise self.error("no memory")
-        return self.real.posts(texts)
+        return self.real.posts(texts, threads=threads)
 
     def contributions(self, *args: Any) -> Any:
         return self.real.contributions(*args)
@@ -188,7 +188,7 @@ def test_out_of_memory_halves_the_batch(error: type[Exception]) -> None:
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
 def test_a_vector_that_is_not_finite_is_a_dead_letter(odd: float) -> None:
     class Odd(Failing):
-        def posts(self, texts: Sequence[str]) -> Embeddings:
+        def posts(self, texts: Sequence[str], *, threads: int = 1) -> Embeddings:
             made = self.real.posts(texts)
             dense = made.dense.copy()
             dense[[text == "storm flood storm" for text in texts], 3] = odd
@@ -253,7 +253,7 @@ def test_a_post_that_alone_raises_is_a_dead_letter(
 
 def test_an_error_that_no_post_alone_raises_ends_the_batch() -> None:
     class Always(Failing):
-        def posts(self, texts: Sequence[str]) -> Embeddings:
+        def posts(self, texts: Sequence[str], *, threads: int = 1) -> Embeddings:
             raise self.error("whatever the text")
 
     with pytest.raises(ZeroDivisionError):
