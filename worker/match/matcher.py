@@ -37,9 +37,9 @@ from worker.simd.rounded import TILE, RoundedMatrix
 MIN_COLUMN_SHARE = 1 / 12
 MIN_COLUMN_SEEDS = 64
 MAX_COLUMNS = 128
-# Their scores take half of the cache that a processor has of its own.
-POSTS_AT_ONCE = 288  # rounded up to whole tiles
-SEEDS_AT_ONCE = 512  # whole panels
+# Their scores and this part of the matrix fit the cache that a core has of its own.
+POSTS_AT_ONCE = 72  # rounded up to whole tiles
+SEEDS_AT_ONCE = 1024  # whole panels
 
 
 _indexes: "WeakKeyDictionary[Embeddings, SeedIndex]" = WeakKeyDictionary()  # by part
