@@ -250,7 +250,9 @@ def write_tag(
 
 
 @jit()
-def encode_entry(lexicon: Any, low: Any, data: Any, start: int, stop: int, out: Any, at: int) -> int:
+def encode_entry(
+    lexicon: Any, low: Any, data: Any, start: int, stop: int, out: Any, at: int
+) -> int:
     """As `encode_chunk`, for a chunk that is one entry of the vocabulary, as most are."""
     crc, last, before = LOW, 0, 0
     for i in range(start, stop):
@@ -278,9 +280,9 @@ def encode_chunk(
     """Write a chunk's body to out[at:]; return its end, or OTHER."""
     if not lexicon.usable or stop - start > MAX_CHUNK_BYTES:
         return OTHER
-    end = encode_entry(lexicon, buffers.low, data, start, stop, out, at)
-    if end != OTHER:
-        return end
+    last = encode_entry(lexicon, buffers.low, data, start, stop, out, at)
+    if last != OTHER:
+        return int(last)
     length = clean(data, start, stop, characters, buffers)
     if length < 0 or needs_rules(buffers.low, length):
         return OTHER

@@ -4,11 +4,13 @@ vocabulary.py defines the result. Entries are found by the crc32 of their bytes,
 word's slot, and are compared byte by byte.
 """
 
+from string import ascii_letters, digits
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import GOLDEN, NO_SLOT, SLOT_BITS, Idf
@@ -67,7 +69,9 @@ def build_lexicon(vocabulary: Vocabulary) -> Lexicon:
         ellipsis=ellipsis[0],
         slots=False,
         crc=crc_table(),
-        lower=np.array([ord(chr(b).lower()) * chr(b).isalnum() * (b < 128) for b in range(256)], np.uint8),
+        lower=np.array(
+            [ord(chr(b).lower()) * chr(b).isalnum() * (b < 128) for b in range(256)], np.uint8
+        ),
     )
 
 
@@ -79,6 +83,14 @@ def make_entries(ids: dict[str, int]) -> Entries:
     insert(cells, np.array(list(map(crc32, texts)), np.int64))
     text = np.array(np.frombuffer(b"".join(texts), np.uint8))
     return Entries(cells, len(cells), starts, text, np.array(list(ids.values()), np.int32))
+
+
+def lower_letters() -> NDArray[np.uint8]:
+    """Map each byte to the lower case of an ASCII letter or digit, any other byte to 0."""
+    table = np.zeros(256, np.uint8)
+    for char in ascii_letters + digits:
+        table[ord(char)] = ord(char.lower())
+    return table
 
 
 def crc_table() -> I64:

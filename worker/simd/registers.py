@@ -104,14 +104,21 @@ class Tile(Static):
 
     vectors: int
     group: int  # factors in a lane: four of int8, or two of int16
+    amx: int = 0  # 1: the tile registers of AMX, each of 16 rows of 64 bytes
 
     @property
     def rows(self) -> int:
-        return min(SUMS // self.vectors, 12)
+        return 32 if self.amx else min(SUMS // self.vectors, 12)
 
     @property
     def registers(self) -> int:
-        return self.rows * self.vectors
+        """vectors of sums; AMX has tiles instead"""
+        return 1 if self.amx else self.rows * self.vectors
+
+    @property
+    def step(self) -> int:
+        """factors that are multiplied at once"""
+        return 16 * self.group if self.amx else self.group
 
     @property
     def width(self) -> int:

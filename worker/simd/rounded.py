@@ -1,21 +1,24 @@
-"""Products with a fixed matrix, of factors rounded to int8 where VNNI multiplies them, else int16.
+"""Products with a fixed matrix, of factors rounded to int8 where AMX or VNNI multiplies them.
+
+Elsewhere they are rounded to int16.
 
 Sums of their products in int32 are exact. Only the rounding of the factors loses precision, and the
 Cauchy–Schwarz inequality bounds that loss by the lengths of what was lost.
 """
 
+from ctypes import CDLL
 from dataclasses import dataclass
-from math import isqrt
+from math import isqrt, prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from llvmlite import binding, ir
 from numba.core.types import intp, void
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from encoder.model.weights import F32, I32
-from encoder.support.jit import jit
+from encoder.support.jit import FAST_MATH, jit
 from encoder.support.readonly import fixed
 from worker.simd.registers import (
     FAST,
@@ -40,10 +43,10 @@ from worker.simd.registers import (
 
 F64 = NDArray[np.float64]
 binding.initialize_native_asmparser()  # for the assembly of DOT below
-INT8_TILE, INT16_TILE = Tile(2, 4), Tile(2, 2)
-TILE = INT8_TILE if FEATURES.get("avx512vnni") else INT16_TILE
+AMX_TILE, INT8_TILE, INT16_TILE = Tile(2, 4, amx=1), Tile(2, 4), Tile(2, 2)
 SHIFT = 128  # makes int8 factors of rows unsigned, as the instruction needs them
 COLUMNS_AT_ONCE = 4096  # whole panels
+LINE_BYTES = 64  # of a cache line; AMX takes twice as long for rows that lie across two
 
 WIDE = ir.VectorType(ir.IntType(32), 2 * LANES)
 PAIRS = ir.VectorType(ir.IntType(16), 2 * LANES)
@@ -51,9 +54,30 @@ LANE = ir.VectorType(ir.IntType(32), LANES)
 DOT = ir.InlineAsm(ir.FunctionType(LANE, [LANE] * 3), "vpdpbusd $3, $2, $0", "=v,0,v,v")
 
 
+ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18  # of Linux on x86-64
+
+
+def usable_tiles() -> list[Tile]:
+    """Those that this processor has instructions for, the fastest first.
+
+    For AMX the kernel must permit the process to use its registers.
+    """
+    tiles = [INT16_TILE]
+    if FEATURES.get("avx512vnni"):
+        tiles.insert(0, INT8_TILE)
+    if FEATURES.get("amx-int8"):
+        refused = CDLL(None).syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA)
+        tiles = tiles if refused else [AMX_TILE, *tiles]
+    return tiles
+
+
+TILES = usable_tiles()
+TILE = TILES[0]
+
+
 def add_groups(builder: Any, group: int, sums: Any, row: Any, column: Any) -> Any:
     """Add to each lane the products of its group of factors: sums + Σ row[i]·column[i]."""
-    if group == INT8_TILE.group:
+    if group == 4:
         return builder.call(DOT, [sums, row, column])
     # One instruction with VNNI (vpdpwssd), two with AVX2 or SSE (pmaddwd, paddd): LLVM knows this.
     row, column = (builder.sext(builder.bitcast(x, PAIRS), WIDE) for x in (row, column))
@@ -87,6 +111,66 @@ def add_outer_groups(
         return pack(builder, parts)
 
     return sums(tile, sums, a, intp, intp, b, intp), codegen
+
+
+# Palette 1: eight tiles of 16 rows of 64 bytes.
+AMX_SETUP = np.array([1] + [0] * 15 + [64, 0] * 8 + [0] * 16 + [16] * 8 + [0] * 8, np.uint8)
+# Operands: 0 and 1 the first and the other 16 rows, 2 the columns, 3 the number of steps, 8 the
+# setup, 9 and 10 the bytes between rows and between groups of columns, 11 the sums.
+AMX_CODE = """ldtilecfg ($8)
+    tilezero %tmm0
+    tilezero %tmm1
+    tilezero %tmm2
+    tilezero %tmm3
+1:  tileloadd ($0,$9,1), %tmm4
+    tileloadd ($1,$9,1), %tmm5
+    tileloadd ($2,$10,1), %tmm6
+    tileloadd 64($2,$10,1), %tmm7
+    tdpbusd %tmm6, %tmm4, %tmm0
+    tdpbusd %tmm7, %tmm4, %tmm1
+    tdpbusd %tmm6, %tmm5, %tmm2
+    tdpbusd %tmm7, %tmm5, %tmm3
+    addq $$64, $0
+    addq $$64, $1
+    addq $$2048, $2
+    decq $3
+    jnz 1b
+    tilestored %tmm0, ($11,$10,1)
+    tilestored %tmm1, 64($11,$10,1)
+    tilestored %tmm2, 2048($11,$10,1)
+    tilestored %tmm3, 2112($11,$10,1)
+    tilerelease"""
+WORD = ir.IntType(64)
+AMX = ir.InlineAsm(
+    ir.FunctionType(ir.LiteralStructType([WORD] * 4), [WORD] * 8),
+    "; ".join(line.strip() for line in AMX_CODE.splitlines()),
+    "=&r,=&r,=&r,=&r,0,1,2,3,r,r,r,r,~{memory},~{flags}",
+    side_effect=True,
+)
+
+
+@intrinsic
+def write_amx_sums(
+    context: Any, a: Any, at: Any, depth: Any, b: Any, bt: Any, setup: Any, sums: Any
+) -> Any:
+    """sums [32, 32] = the 32 rows of `depth` groups from a[at:] times the panel from b[bt:]."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        rows, at, depth, columns, start, setup_data, sums_data = values
+        zero, group_bytes, panel_bytes = (depth.type(number) for number in (0, 4, 128))
+        later = builder.add(at, builder.mul(depth, depth.type(16)))
+        first, other, panel, setup_at, sums_at = (
+            builder.ptrtoint(element_at(context, builder, typ, data, place), WORD)
+            for typ, data, place in (
+                (a, rows, at), (a, rows, later), (b, columns, start), (setup, setup_data, zero),
+                (sums, sums_data, zero),
+            )
+        )  # fmt: skip
+        steps, row_bytes = builder.udiv(depth, depth.type(16)), builder.mul(depth, group_bytes)
+        builder.call(AMX, [first, other, panel, steps, setup_at, row_bytes, panel_bytes, sums_at])
+        return context.get_dummy_value()
+
+    return void(a, intp, intp, b, intp, setup, sums), codegen
 
 
 @intrinsic
@@ -146,11 +230,11 @@ class RoundedMatrix:
     @classmethod
     def of(cls, matrix: F32, tile: Tile = TILE) -> Self:
         height, width = matrix.shape
-        depth, room = round_up(max(height, 1), tile.group), round_up(max(width, 1), tile.width)
+        depth, room = round_up(max(height, 1), tile.step), round_up(max(width, 1), tile.width)
         groups, full = depth // tile.group, full_level(tile, depth)
-        kind = np.int8 if tile == INT8_TILE else np.int16
+        kind = np.int8 if tile.group == 4 else np.int16
         scale, excess = np.zeros(room, np.float32), np.zeros(room, np.int32)
-        panels = np.zeros((room // tile.width, groups, tile.width, tile.group), kind)
+        panels = aligned_zeros((room // tile.width, groups, tile.width, tile.group), kind)
         longest = lost = 0.0
         for first in range(0, width, COLUMNS_AT_ONCE):
             columns = matrix[:, first : first + COLUMNS_AT_ONCE]
@@ -160,7 +244,7 @@ class RoundedMatrix:
             levels = np.rint(columns / np.where(steps > 0, steps, 1))
             longest = max(longest, longest_column(columns))
             lost = max(lost, longest_column(columns - levels * steps))
-            if tile == INT8_TILE:
+            if tile.group == 4:
                 excess[span] = SHIFT * levels.sum(axis=0)
             whole = np.zeros((depth, round_up(columns.shape[1], tile.width)), kind)
             whole[:height, : columns.shape[1]] = levels
@@ -173,11 +257,11 @@ class RoundedMatrix:
         """Rows no wider than the matrix is deep."""
         count, kind = (
             round_up(len(rows), self.tile.rows),
-            np.uint8 if self.tile == INT8_TILE else np.int16,
+            np.uint8 if self.tile.group == 4 else np.int16,
         )
-        levels, scales = np.zeros((count, self.depth), kind), np.zeros(count, np.float32)
+        levels, scales = aligned_zeros((count, self.depth), kind), np.zeros(count, np.float32)
         lengths, lost = np.zeros((2, len(rows)))
-        shift = SHIFT if self.tile == INT8_TILE else 0
+        shift = SHIFT if self.tile.group == 4 else 0
         full = np.float32(full_level(self.tile, self.depth))
         round_rows(fixed(rows), full, shift, levels, scales, lengths, lost)
         errors = lost * self.longest + (lengths + lost) * self.lost
@@ -192,9 +276,17 @@ class RoundedMatrix:
         return out[: len(rows)], rounded.errors
 
 
+def aligned_zeros(shape: tuple[int, ...], kind: type[np.number[Any]]) -> NDArray[Any]:
+    """An array that begins at a cache line."""
+    size = prod(shape) * np.dtype(kind).itemsize
+    memory = np.zeros(size + LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % LINE_BYTES
+    return memory[start : start + size].view(kind).reshape(shape)
+
+
 def full_level(tile: Tile, depth: int) -> int:
     """The level of the largest number of a row or column; no sum of products reaches 2³¹."""
-    return 127 if tile == INT8_TILE else min(2**15 - 1, isqrt((2**31 - 1) // depth))
+    return 127 if tile.group == 4 else min(2**15 - 1, isqrt((2**31 - 1) // depth))
 
 
 def longest_column(matrix: F32) -> float:
@@ -214,7 +306,7 @@ def largest_size(values: F32) -> np.float32:
     most = max(highest_lane(high), highest_lane(low))
     for at in range(whole, len(values)):
         most = max(most, abs(values[at]))
-    return most
+    return np.float32(most)
 
 
 @jit(fast=True)
@@ -236,6 +328,47 @@ def round_rows(
         scales[row], lengths[row], lost[row] = scale, np.sqrt(whole), np.sqrt(away)
 
 
+def add_block(
+    tile: Any, groups: I32, row: int, scales: F32, panels: I32, scale: F32, excess: I32,
+    column: int, out: F32, at: int, memory: I32,
+) -> None:  # fmt: skip
+    """out[row:, at:] += the products of a tile's rows and columns; `memory` has room for them."""
+
+
+@overload(add_block, jit_options={"fastmath": FAST_MATH}, strict=False)
+def choose_block(
+    tile: Any, groups: Any, row: Any, scales: Any, panels: Any, scale: Any, excess: Any,
+    column: Any, out: Any, at: Any, memory: Any,
+) -> Any:  # fmt: skip
+    return add_amx_block if tile.value.amx else add_vector_block
+
+
+def add_vector_block(
+    tile: Any, groups: I32, row: int, scales: F32, panels: I32, scale: F32, excess: I32,
+    column: int, out: F32, at: int, memory: I32,
+) -> None:  # fmt: skip
+    depth, width = groups.shape[1], out.shape[1]
+    sums = broadcast(tile.registers, np.int32(0))
+    for k in range(depth):
+        start = column * depth + k * tile.width
+        sums = add_outer_groups(tile, sums, groups, row * depth + k, depth, panels, start)
+    add_tile(tile, out, row * width + at, width, sums, excess, scale, column, scales, row)
+
+
+def add_amx_block(
+    tile: Any, groups: I32, row: int, scales: F32, panels: I32, scale: F32, excess: I32,
+    column: int, out: F32, at: int, memory: I32,
+) -> None:  # fmt: skip
+    depth = groups.shape[1]
+    write_amx_sums(groups, row * depth, depth, panels, column * depth, AMX_SETUP, memory)
+    height, width = memory.shape
+    excess, scale = excess[column : column + width], scale[column : column + width]
+    for i in range(height):
+        sums, line, factor = memory[i], out[row + i, at : at + width], scales[row + i]
+        for j in range(width):
+            line[j] += np.float32(np.int32(sums[j] - excess[j])) * (scale[j] * factor)
+
+
 @jit(fast=True)
 def add_products(
     tile: Any, groups: I32, scales: F32, panels: I32, scale: F32, excess: I32, first: int, out: F32
@@ -244,15 +377,7 @@ def add_products(
 
     Columns are those of whole panels, rows those of whole tiles; `out` has room for them.
     """
-    width = out.shape[1]
-    count, depth = groups.shape
-    for column in range(0, width, tile.width):
-        for row in range(0, count, tile.rows):
-            sums = broadcast(tile.registers, np.int32(0))
-            for k in range(depth):
-                start = (first + column) * depth + k * tile.width
-                sums = add_outer_groups(tile, sums, groups, row * depth + k, depth, panels, start)
-            add_tile(
-                *(tile, out, row * width + column, width, sums),
-                *(excess, scale, first + column, scales, row),
-            )
+    memory = np.empty((tile.rows, tile.width), np.int32)
+    for at in range(0, out.shape[1], tile.width):
+        for row in range(0, len(groups), tile.rows):
+            add_block(tile, groups, row, scales, panels, scale, excess, first + at, out, at, memory)

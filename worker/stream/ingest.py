@@ -118,7 +118,9 @@ class Ingest:
         """
         records, epoch = await self._step(wait_ms, self._batch_posts), self._ledger.epoch
         sizes, more = record_sizes(records), bool(records)
-        while more and sum(sizes) < self._batch_bytes and (room := self._batch_posts - len(records)):
+        while (
+            more and sum(sizes) < self._batch_bytes and (room := self._batch_posts - len(records))
+        ):
             try:
                 messages = await self._step(0, room)
             except Exception:

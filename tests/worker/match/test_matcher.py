@@ -15,11 +15,10 @@ from worker.seeds.record import Seed
 from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.vectors import SeedVectors
 from worker.simd.registers import Tile
-from worker.simd.rounded import INT16_TILE, TILE
+from worker.simd.rounded import TILES
 
 DIM = 8
 ROUNDING = 0.03  # of scores by int8 factors, at most
-KINDS = [INT16_TILE, TILE] if TILE != INT16_TILE else [INT16_TILE]
 
 
 def rows(rng: np.random.Generator, count: int, words: int, mix: float, empty: float) -> Embeddings:
@@ -183,7 +182,7 @@ def test_a_limit_beyond_the_number_of_seeds_takes_no_memory() -> None:
 @given(
     st.integers(0, 10**6), st.integers(0, 20), st.integers(1, 70), st.sampled_from([0.0, 0.7]),
     st.sampled_from([0.0, 0.2, 1.0]), st.sampled_from([0, 2, 1000]), st.sampled_from([32, 512]),
-    st.sampled_from(KINDS),
+    st.sampled_from(TILES),
 )  # fmt: skip
 def test_chosen_scores_are_the_most_that_those_of_the_embeddings_may_be(
     seed: int, n: int, k: int, mix: float, share: float, columns: int, part: int, tile: Tile
