@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,11 @@ def install() -> None:
         reroute(*script["via"])
     posts = Encoder.posts
     crashpoint.set_hook(fault.reached)
-    Encoder.posts = lambda enc, texts: fault.embed(posts, enc, list(texts))  # type: ignore[method-assign,assignment]
+
+    def embed(enc: Encoder, texts: Any, *, threads: int | None = None) -> Any:
+        return fault.embed(partial(posts, threads=threads), enc, list(texts))
+
+    Encoder.posts = embed  # type: ignore[method-assign,assignment]
 
 
 def set_clock(ahead: Callable[[], float]) -> None:
