@@ -77,7 +77,7 @@ TILE = TILES[0]
 
 def add_groups(builder: Any, group: int, sums: Any, row: Any, column: Any) -> Any:
     """Add to each lane the products of its group of factors: sums + Σ row[i]·column[i]."""
-    if group == 4:
+    if group == INT8_TILE.group:
         return builder.call(DOT, [sums, row, column])
     # One instruction with VNNI (vpdpwssd), two with AVX2 or SSE (pmaddwd, paddd): LLVM knows this.
     row, column = (builder.sext(builder.bitcast(x, PAIRS), WIDE) for x in (row, column))
@@ -222,7 +222,7 @@ class RoundedMatrix:
     panels: I32  # flat: panel by panel, groups of depth beside each other
     scale: F32  # [room], what a column's sums are multiplied by
     excess: I32  # [room], what the shift of the rows adds to them
-    depth: int  # in whole groups
+    depth: int  # in whole steps of the tile
     room: int  # the matrix's width with what whole registers need
     longest: float  # the length of the longest column
     lost: float  # the length of what rounding took of a column, at most
@@ -232,7 +232,7 @@ class RoundedMatrix:
         height, width = matrix.shape
         depth, room = round_up(max(height, 1), tile.step), round_up(max(width, 1), tile.width)
         groups, full = depth // tile.group, full_level(tile, depth)
-        kind = np.int8 if tile.group == 4 else np.int16
+        kind = np.int8 if tile.group == INT8_TILE.group else np.int16
         scale, excess = np.zeros(room, np.float32), np.zeros(room, np.int32)
         panels = aligned_zeros((room // tile.width, groups, tile.width, tile.group), kind)
         longest = lost = 0.0
@@ -244,7 +244,7 @@ class RoundedMatrix:
             levels = np.rint(columns / np.where(steps > 0, steps, 1))
             longest = max(longest, longest_column(columns))
             lost = max(lost, longest_column(columns - levels * steps))
-            if tile.group == 4:
+            if tile.group == INT8_TILE.group:
                 excess[span] = SHIFT * levels.sum(axis=0)
             whole = np.zeros((depth, round_up(columns.shape[1], tile.width)), kind)
             whole[:height, : columns.shape[1]] = levels
@@ -257,11 +257,11 @@ class RoundedMatrix:
         """Rows no wider than the matrix is deep."""
         count, kind = (
             round_up(len(rows), self.tile.rows),
-            np.uint8 if self.tile.group == 4 else np.int16,
+            np.uint8 if self.tile.group == INT8_TILE.group else np.int16,
         )
         levels, scales = aligned_zeros((count, self.depth), kind), np.zeros(count, np.float32)
         lengths, lost = np.zeros((2, len(rows)))
-        shift = SHIFT if self.tile.group == 4 else 0
+        shift = SHIFT if self.tile.group == INT8_TILE.group else 0
         full = np.float32(full_level(self.tile, self.depth))
         round_rows(fixed(rows), full, shift, levels, scales, lengths, lost)
         errors = lost * self.longest + (lengths + lost) * self.lost
@@ -286,7 +286,7 @@ def aligned_zeros(shape: tuple[int, ...], kind: type[np.number[Any]]) -> NDArray
 
 def full_level(tile: Tile, depth: int) -> int:
     """The level of the largest number of a row or column; no sum of products reaches 2³¹."""
-    return 127 if tile.group == 4 else min(2**15 - 1, isqrt((2**31 - 1) // depth))
+    return 127 if tile.group == INT8_TILE.group else min(2**15 - 1, isqrt((2**31 - 1) // depth))
 
 
 def longest_column(matrix: F32) -> float:
