@@ -121,4 +121,5 @@ def make_post(
         return rejection(Reason.NO_TEXT, "text: missing")
     if not text or text.isspace():
         return NO_WORDS
-    return Post(name, platform, text, author or None, utc(created_at), lang or None, url or None)
+    created_at = None if created_at is None else utc(created_at)
+    return Post(name, platform, text, author or None, created_at, lang or None, url or None)

@@ -1,7 +1,5 @@
 """Plain posts: {"id", "text"} and optional keys."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from worker.posts.checks import make_post
@@ -21,14 +19,16 @@ class OnlyPlain(Plain, forbid_unknown_fields=True, gc=False):
     """A value without other keys is of no other form, and nests nothing."""
 
 
-Decode = Callable[[bytes], Plain]
-decode: Decode = msgspec.json.Decoder(Plain).decode
-decode_only_plain: Decode = msgspec.json.Decoder(OnlyPlain).decode
+decode = msgspec.json.Decoder(Plain).decode
+decode_only_plain = msgspec.json.Decoder(OnlyPlain).decode
 USUAL_STARTS = (b'{"id"', b'{"text"')  # of a plain post; most other forms start otherwise
 
 
-def read(value: bytes, decode: Decode = decode) -> Reading:
-    post = decode(value)
+def read(value: bytes) -> Reading:
+    return to_post(decode(value))
+
+
+def to_post(post: Plain) -> Reading:
     return make_post("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)
 
 
@@ -37,6 +37,6 @@ def read_only_plain(value: bytes) -> Reading | None:
     if not value.startswith(USUAL_STARTS):
         return None  # an exception costs as much as the decoding
     try:
-        return read(value, decode_only_plain)
+        return to_post(decode_only_plain(value))
     except (msgspec.MsgspecError, ValueError):
         return None

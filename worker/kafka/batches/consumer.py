@@ -31,7 +31,6 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     partition: int
     offset: int
     timestamp: int
-    timestamp_type: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
@@ -41,8 +40,9 @@ class PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
     """The records of a partition, without deserializers."""
 
     def _consumer_record(self, place: TopicPartition, record: Any) -> ConsumerRecord:
+        topic, partition = place
         return ConsumerRecord(
-            place.topic, place.partition, record.offset, record.timestamp, record.timestamp_type,
+            topic, partition, record.offset, record.timestamp,
             record.key, record.value, tuple(record.headers),
         )  # fmt: skip
 

@@ -83,8 +83,7 @@ def read(
         if not fetched.has_more():
             break
         rows.append([
-            (r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers)
-            for r in fetched.getall(number)
+            (r.offset, r.timestamp, r.key, r.value, r.headers) for r in fetched.getall(number)
         ])  # fmt: skip
     return rows, assignment.log, fetched.has_more()
 
