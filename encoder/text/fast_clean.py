@@ -86,7 +86,7 @@ def is_removed(data: Any, start: int, stop: int, post: bool) -> bool:
         at = start + 1
         while at < stop and is_word_byte(data[at]):
             at += 1
-        return at > start + 1 and (at == stop or (at == stop - 1 and data[at] == COLON))
+        return at == stop or (at == stop - 1 and data[at] == COLON)
     return data[start] == H and stop - start > 8 and is_link(data, start, stop)
 
 
