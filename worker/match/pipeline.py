@@ -159,7 +159,7 @@ class Pipeline:
         langs: Languages = ALL_LANGUAGES, at_once: int = 1,
     ) -> None:  # fmt: skip
         """`at_once` batches run at the same time and share the threads of the encoder."""
-        self._threads = max(1, enc.threads // at_once)
+        self._threads = -(-enc.threads // at_once)
         self._enc, self._form, self._limits, self._langs = enc, form, limits, langs
         self._max_matches, self._why, self._timer = max_matches, why, timer
 
