@@ -3,7 +3,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier, Event, Lock, get_ident
 
 import pytest
 
@@ -102,6 +102,27 @@ def test_a_crew_works_in_parallel_and_takes_few_jobs_in_advance() -> None:
     assert next(answers)
     assert len(taken) == 4
     assert all(answers)
+    pool.close()
+
+
+def test_threads_of_a_call_are_limited() -> None:
+    pool, lock, active, most = ThreadPool(4), Lock(), 0, list[int]()
+
+    def work(n: int) -> int:
+        nonlocal active
+        with lock:
+            active += 1
+            most.append(active)
+        time.sleep(0.002)
+        with lock:
+            active -= 1
+        return get_ident()
+
+    for limit in (1, 2):
+        most.clear()
+        idents = set(pool.map(work, range(20), limit))
+        assert max(most) <= limit
+        assert (idents == {get_ident()}) == (limit == 1)
     pool.close()
 
 

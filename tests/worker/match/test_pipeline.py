@@ -185,6 +185,19 @@ def test_out_of_memory_halves_the_batch(error: type[Exception]) -> None:
     assert enc.raised > 5
 
 
+@pytest.mark.parametrize(("at_once", "threads"), [(1, 3), (2, 2), (8, 1)])
+def test_batches_that_run_at_once_share_the_threads(at_once: int, threads: int) -> None:
+    class Counting(Failing):
+        def posts(self, texts: Sequence[str], *, threads: int = 0) -> Embeddings:
+            counts.append(threads)
+            return self.real.posts(texts)
+
+    enc, counts = Counting(), list[int]()
+    enc.threads = 3
+    run([mail("1", "storm flood")], enc=enc, at_once=at_once)
+    assert counts == [threads]
+
+
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
 def test_a_vector_that_is_not_finite_is_a_dead_letter(odd: float) -> None:
     class Odd(Failing):
