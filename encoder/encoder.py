@@ -174,6 +174,8 @@ class Encoder:
         threads: int | None = None,
     ) -> Embeddings:  # fmt: skip
         """Tokenize and embed the texts in parts."""
+        if threads is not None and (type(threads) is not int or threads < 1):
+            raise InputError(f"threads: {threads!r} is not a whole number from 1; leave it out")
         forward, lead = self._backend.forward, self.model.weights.config.lead
         items = validate_texts(texts, side)
         dense = np.empty((len(items), self.dim), np.float32)  # [n, d]

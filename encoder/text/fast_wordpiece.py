@@ -69,9 +69,7 @@ def build_lexicon(vocabulary: Vocabulary) -> Lexicon:
         ellipsis=ellipsis[0],
         slots=False,
         crc=crc_table(),
-        lower=np.array(
-            [ord(chr(b).lower()) * chr(b).isalnum() * (b < 128) for b in range(256)], np.uint8
-        ),
+        lower=lower_letters(),
     )
 
 

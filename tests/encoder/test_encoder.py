@@ -178,6 +178,9 @@ def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> 
         encoder.load(folder, device="tpu")
     with pytest.raises(InputError, match="threads: 0"):
         encoder.load(folder, threads=0)
+    for wrong in (0, True, "2"):
+        with pytest.raises(InputError, match="threads: "):
+            encoder.load(folder).posts([], threads=wrong)  # type: ignore[arg-type]
     if not backends.cuda_present():
         with pytest.raises(DeviceError, match="no CUDA GPU"):
             encoder.load(folder, device="cuda")
@@ -208,17 +211,19 @@ def crews(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Encoder]:
 @settings(max_examples=60)
 @given(
     given=many_texts, threads=st.sampled_from((1, 2, 3)), block=st.integers(1, 9),
-    worth=st.integers(1, 200),
+    worth=st.integers(1, 200), limit=st.none() | st.integers(1, 4),
 )  # fmt: skip
 def test_threads_give_each_text_the_bits_it_has_alone(
-    crews: dict[int, Encoder], given: list[str], threads: int, block: int, worth: int
-) -> None:
+    crews: dict[int, Encoder], given: list[str], threads: int, block: int, worth: int,
+    limit: int | None,
+) -> None:  # fmt: skip
     articles = [(text, text) if len(text) % 2 else text for text in given]
     alone = crews[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("encoder.encoder.BLOCK", block)
         patch.setattr("encoder.encoder.MIN_LETTERS_PER_THREAD", worth)
-        posts, seeds = crews[threads].posts(iter(given)), crews[threads].articles(articles)
+        posts = crews[threads].posts(iter(given), threads=limit)
+        seeds = crews[threads].articles(articles)
     nothing = alone.posts([])
     assert same_rows(posts, Embeddings.concat([nothing, *(alone.posts([text]) for text in given)]))
     assert same_rows(seeds, Embeddings.concat([nothing, *(alone.articles([t]) for t in articles)]))

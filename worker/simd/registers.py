@@ -112,8 +112,7 @@ class Tile(Static):
 
     @property
     def registers(self) -> int:
-        """vectors of sums; AMX has tiles instead"""
-        return 1 if self.amx else self.rows * self.vectors
+        return self.rows * self.vectors
 
     @property
     def step(self) -> int:

@@ -1,6 +1,4 @@
-"""Products with a fixed matrix, of factors rounded to int8 where AMX or VNNI multiplies them.
-
-Elsewhere they are rounded to int16.
+"""Products with a fixed matrix, of factors rounded to int8 for AMX or VNNI, else to int16.
 
 Sums of their products in int32 are exact. Only the rounding of the factors loses precision, and the
 Cauchy–Schwarz inequality bounds that loss by the lengths of what was lost.
@@ -52,8 +50,6 @@ WIDE = ir.VectorType(ir.IntType(32), 2 * LANES)
 PAIRS = ir.VectorType(ir.IntType(16), 2 * LANES)
 LANE = ir.VectorType(ir.IntType(32), LANES)
 DOT = ir.InlineAsm(ir.FunctionType(LANE, [LANE] * 3), "vpdpbusd $3, $2, $0", "=v,0,v,v")
-
-
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18  # of Linux on x86-64
 
 
@@ -116,7 +112,8 @@ def add_outer_groups(
 # Palette 1: eight tiles of 16 rows of 64 bytes.
 AMX_SETUP = np.array([1] + [0] * 15 + [64, 0] * 8 + [0] * 16 + [16] * 8 + [0] * 8, np.uint8)
 # Operands: 0 and 1 the first and the other 16 rows, 2 the columns, 3 the number of steps, 8 the
-# setup, 9 and 10 the bytes between rows and between groups of columns, 11 the sums.
+# setup, 9 and 10 the bytes between rows and between groups of columns, 11 the sums. A step takes 64
+# bytes of each row, and 16 groups of 128 bytes of the columns.
 AMX_CODE = """ldtilecfg ($8)
     tilezero %tmm0
     tilezero %tmm1
