@@ -199,13 +199,13 @@ class Pipeline:
         return end
 
     def _decode(self, batch: BatchState) -> None:
-        posts, rules = batch.posts, (self._form, self._limits, self._langs)
+        posts, form, limits, langs = batch.posts, self._form, self._limits, self._langs
         for index, message in enumerate(batch.messages):
             if isinstance(message, Unreadable):
                 detail = f"offsets {message.offsets}: {message.detail}"
                 batch.reject(index, message.why, detail)
                 continue
-            result = read_safely(message.value, *rules)
+            result = read_safely(message.value, form, limits, langs)
             if isinstance(result, Post):
                 posts[index] = result
             elif isinstance(result, PassedOver):
@@ -246,16 +246,18 @@ class Pipeline:
         times = np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
+            part = slice(at[0], at[-1] + 1)
             matcher = Matcher(seeds, self._threads, self._max_matches, edges)
-            pairs = matcher.match(select_rows(posts, np.array(at)), times[list(at)])
-            return self._records(batch, [rows[i] for i in at], pairs, seeds, now), pairs
+            pairs = matcher.match(posts if len(at) == len(rows) else posts[part], times[part])
+            return self._records(batch, rows[part], pairs, seeds, now), pairs
 
         for at, result in bisect_failures(match, range(len(rows))):
             if isinstance(result, Exception):
                 self._reject_failed(batch, rows[at[0]], result, "compared", seeds)
             else:
-                batch.match(*result, select_rows(posts, np.array(at)), seeds)
-                batch.note_near([rows[i] for i in at], result[1].nears)
+                part = slice(at[0], at[-1] + 1)
+                batch.match(*result, posts if len(at) == len(rows) else posts[part], seeds)
+                batch.note_near(rows[part], result[1].nears)
 
     def _records(
         self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,
