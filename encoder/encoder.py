@@ -151,7 +151,8 @@ class Encoder:
         self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
     ) -> list[list[tuple[str, float]]]:
         """Each word's contribution, for pairs of post and article indices, without the rest."""
-        words = [self._tokenizer.words(text, Side.POST) for text in texts]
+        tokenizer = self._tokenizer
+        words = [tokenizer.words(text, Side.POST) for text in texts]
         return self._explainer.contributions(words, articles, pairs)
 
     def compile_explanations(self) -> None:

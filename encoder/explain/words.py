@@ -33,10 +33,11 @@ def word_parts(
     `tokens` has the parts of each pair's tokens, at most `cap` per text.
     """
     bounds = np.cumsum([0, *map(len, texts)])
-    columns = list(zip(*chain.from_iterable(texts), strict=True)) or [()] * len(Word._fields)
-    names, ids, slots, weights = columns
-    own_slots, idf = np.array(slots, np.int32), np.array(weights, np.float32)
-    pieces = np.fromiter(map(len, ids), np.int64)
+    words = list(chain.from_iterable(texts))
+    names = [word.text for word in words]
+    pieces = np.array([len(word.ids) for word in words], np.int64)
+    own_slots = np.array([word.slot for word in words], np.int32)
+    idf = np.array([word.weight for word in words], np.float32)
     own = post_rows(own_slots, idf, bounds)  # a word without a slot has no weight either
     parts = add_parts(
         *(pairs, tokens, pieces, own_slots, bounds, cap),

@@ -103,7 +103,8 @@ class Tokenizer:
             np.frombuffer(data, np.uint8), bounds, *rules, side is Side.POST
         )
         if len(misses):
-            chunks = [data[start:stop] for start, stop in misses.reshape(-1, 2).tolist()]
+            numbers = iter(misses.tolist())  # a start and a stop of each, in turn
+            chunks = [data[a:b] for a, b in zip(numbers, numbers, strict=True)]
             bodies = self._add(bodies, places, chunks, side)
         ids, offsets, slots, slot_offsets = expand(bodies, places, ends, self._config.cap(side))
         read = slots, self._idf[slots], slot_offsets
