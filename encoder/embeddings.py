@@ -132,21 +132,6 @@ def unit_rows(vectors: F32, out: F32 | None = None) -> F32:
     return out
 
 
-def take_rows(vectors: F32, rows: "np.ndarray[Any, Any]") -> F32:
-    """As vectors[rows], without the GIL while rows are copied."""
-    index = np.arange(len(vectors))[rows]
-    out = np.empty((len(index), vectors.shape[1]), np.float32)
-    copy_rows(fixed(vectors), fixed(index), out)
-    return out
-
-
-@jit()
-def copy_rows(vectors: F32, index: I64, out: F32) -> None:
-    for row in range(len(index)):
-        for k in range(vectors.shape[1]):
-            out[row, k] = vectors[index[row], k]
-
-
 @jit(fast=True)
 def write_unit_rows(vectors: F32, out: F32) -> None:
     """Row by row, so that a row is read from memory once."""
@@ -213,9 +198,7 @@ class Embeddings:
             if rows.size == 0:
                 rows = rows.astype(np.int64)
         try:
-            lexical = self.lexical[rows]
-            dense = self.dense[rows] if isinstance(rows, slice) else take_rows(self.dense, rows)
-            return type(self)(frozen(dense), lexical, self.mix, self.digest)
+            return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
         except IndexError as error:
             raise InputError(f"index: {error}; there are {len(self)} rows, from 0") from error
 

@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from encoder.model.weights import F32, I32, I64
 from encoder.support.jit import jit
 from encoder.support.letters import fold
-from encoder.support.readonly import fixed, frozen, read_only
+from encoder.support.readonly import frozen, read_only
 
 SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS
@@ -73,9 +73,10 @@ class SparseRows:
             raise InputError(f"sparse rows: {key!r} selects no list of rows; use a slice")
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        slots, weights = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
-        copy_entries(self.indptr, self.slots, self.weights, fixed(rows), indptr, slots, weights)
-        return type(self)(frozen(indptr), frozen(slots), frozen(weights))
+        entries = spans(self.indptr[rows], lengths)
+        return type(self)(
+            frozen(indptr), frozen(self.slots[entries]), frozen(self.weights[entries])
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.indptr, self.slots, self.weights)
@@ -159,18 +160,6 @@ def word_rows(slots: I32, weights: F32, offsets: I64, most: int) -> SparseRows:
     """Compute unit rows: each slot's highest weight times 1 + log min(tf, most)."""
     indptr, slots, weights = map(frozen, merge_slots(slots, weights, offsets, most))
     return SparseRows(indptr, slots, frozen(unit_weights(indptr, weights)))
-
-
-@jit()
-def copy_entries(
-    indptr: I64, slots: I32, weights: F32, rows: I64,
-    new_indptr: I64, new_slots: I32, new_weights: F32,
-) -> None:  # fmt: skip
-    for row in range(len(rows)):
-        first, start = indptr[rows[row]], new_indptr[row]
-        for at in range(new_indptr[row + 1] - start):
-            new_slots[start + at] = slots[first + at]
-            new_weights[start + at] = weights[first + at]
 
 
 @jit()
