@@ -253,7 +253,7 @@ def write_tag(
 def encode_entry(
     lexicon: Any, low: Any, data: Any, start: int, stop: int, out: Any, at: int
 ) -> int:
-    """As `encode_chunk`, for a chunk that is one entry of the vocabulary, as most are."""
+    """As `encode_chunk`, for one entry of the vocabulary, as most chunks are; else OTHER."""
     crc, last, before = LOW, 0, 0
     for i in range(start, stop):
         char = lexicon.lower[data[i]]

@@ -329,7 +329,10 @@ def add_block(
     tile: Any, groups: I32, row: int, scales: F32, panels: I32, scale: F32, excess: I32,
     column: int, out: F32, at: int, memory: I32,
 ) -> None:  # fmt: skip
-    """out[row:, at:] += the products of a tile's rows and columns; `memory` has room for them."""
+    """out[row:, at:] += the products of a tile's rows and columns; `memory` has room for them.
+
+    Compiled code calls one of the two functions below in its place.
+    """
 
 
 @overload(add_block, jit_options={"fastmath": FAST_MATH}, strict=False)
