@@ -3,15 +3,19 @@
 import ctypes
 from contextlib import suppress
 
-M_MMAP_THRESHOLD = -3  # malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 MIN_LARGE_BYTES = 2**23  # The arrays of a batch are smaller.
+TRIM_BYTES = 2**17  # glibc's own
 
 
-def return_large_blocks() -> None:
+def return_large_blocks(most_free: int = TRIM_BYTES) -> None:
     """Have large blocks mapped, so that freeing returns them to the system.
 
     By default glibc takes them from an arena of the thread once one such block was freed, and
-    each of a process's threads then holds what its largest job needed.
+    each of a process's threads then holds what its largest job needed. Of smaller blocks an arena
+    holds at most `most_free` bytes at its end; those that it returns are slow to take again.
     """
     with suppress(AttributeError, OSError):  # another C library
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MIN_LARGE_BYTES)
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_THRESHOLD, MIN_LARGE_BYTES)
+        library.mallopt(M_TRIM_THRESHOLD, most_free)

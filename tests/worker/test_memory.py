@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-SCRIPT = """
+RETURNED = """
 from threading import Event, Thread
 import numpy as np
 from resource import getpagesize
@@ -30,7 +30,35 @@ print((resident() - before) // MIN_LARGE_BYTES)
 """
 
 
+HELD = """
+from resource import RUSAGE_THREAD, getpagesize, getrusage
+from threading import Thread
+import numpy as np
+from worker.memory import return_large_blocks
+
+BYTES = 6 * 2**20
+
+def job():
+    for _ in range(3):
+        np.ones(BYTES // 8)
+        faults.append(getrusage(RUSAGE_THREAD).ru_minflt)
+
+faults = []
+return_large_blocks(2 * BYTES)
+thread = Thread(target=job)
+thread.start()
+thread.join()
+print((faults[2] - faults[1]) * getpagesize() / BYTES)
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
 def test_threads_do_not_hold_the_large_blocks_that_they_freed() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", RETURNED], capture_output=True, check=True)
     assert int(done.stdout) < 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc")
+def test_smaller_blocks_are_taken_again_without_page_faults() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, check=True)
+    assert float(done.stdout) < 0.1

@@ -26,7 +26,7 @@ from worker.match.records import (
 )
 from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import Unreadable
-from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post
+from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post, read_posts
 from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.vectors import check_rows
 
@@ -65,6 +65,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 T = TypeVar("T", bound=Hashable)
+READ_AT_ONCE = 64  # messages; if one is not plain, each is read alone
 MIN_DISTINCT_SHARE = 0.9
 MAX_SAMPLE_POSTS = 4  # Drift is measured on so many posts of a batch.
 BEFORE_ANY_EXPIRY = np.iinfo(np.int64).min
@@ -199,19 +200,27 @@ class Pipeline:
         return end
 
     def _decode(self, batch: BatchState) -> None:
-        posts, form, limits, langs = batch.posts, self._form, self._limits, self._langs
-        for index, message in enumerate(batch.messages):
-            if isinstance(message, Unreadable):
-                detail = f"offsets {message.offsets}: {message.detail}"
-                batch.reject(index, message.why, detail)
-                continue
-            result = read_safely(message.value, form, limits, langs)
-            if isinstance(result, Post):
-                posts[index] = result
-            elif isinstance(result, PassedOver):
-                batch.pass_over(index, result.why)
-            else:
-                batch.reject(index, result.reason, result.detail)
+        for start in range(0, len(batch.messages), READ_AT_ONCE):
+            messages = batch.messages[start : start + READ_AT_ONCE]
+            for index, result in enumerate(self._read(messages), start):
+                if isinstance(result, Post):
+                    batch.posts[index] = result
+                elif isinstance(result, PassedOver):
+                    batch.pass_over(index, result.why)
+                else:
+                    message = batch.messages[index]
+                    if isinstance(message, Unreadable):
+                        detail = f"offsets {message.offsets}: {message.detail}"
+                        result = Rejected(message.why, detail)
+                    batch.reject(index, result.reason, result.detail)
+
+    def _read(self, messages: Sequence[Message]) -> list[Reading]:
+        values = [message.value for message in messages]
+        rules = self._form, self._limits, self._langs
+        try:
+            return read_posts(values, *rules)
+        except Exception:  # noqa: BLE001 - of one of them
+            return [read_safely(value, *rules) for value in values]
 
     def _encode(self, batch: BatchState, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
         """Message numbers, and embeddings of their posts, where these are finite."""

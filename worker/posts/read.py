@@ -1,6 +1,6 @@
 """Bytes to posts: a message of any supported form becomes a post, rejected, or passed over."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,7 +20,7 @@ from worker.posts.outcome import (
 )
 from worker.posts.shape import NOTICE, recognise_form
 
-__all__ = ["PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post"]
+__all__ = ["PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post", "read_posts"]
 
 READERS: dict[str | None, Callable[[bytes], Reading]] = {
     "x": x.read,
@@ -47,9 +47,25 @@ def read_post(
     if len(value) > limits.post_bytes:
         detail = f"value: {len(value)} bytes, more than {limits.post_bytes}"
         return rejection(Reason.POST_BYTES, detail)
-    outcome = plain.read_only_plain(value) if form in PLAIN_FORMS else None
-    if outcome is None:
-        outcome = refusal(value, limits) or _read_form(value, form, limits, langs)
+    plain_posts = plain.read_only_plain([value], limits.post_bytes) if form in PLAIN_FORMS else None
+    if plain_posts is not None:
+        return _check_post(plain_posts[0], limits, langs)
+    outcome = refusal(value, limits) or _read_form(value, form, limits, langs)
+    return _check_post(outcome, limits, langs)
+
+
+def read_posts(
+    values: Sequence[bytes | None], form: str, limits: Limits, langs: Languages
+) -> list[Reading]:
+    """`read_post` of each value; plain posts are decoded together."""
+    posts = plain.read_only_plain(values, limits.post_bytes) if form in PLAIN_FORMS else None
+    if posts is None:
+        return [read_post(value, form, limits, langs) for value in values]
+    return [_check_post(post, limits, langs) for post in posts]
+
+
+def _check_post(outcome: Reading, limits: Limits, langs: Languages) -> Reading:
+    """Passes over other languages, and rejects a letter with too many marks."""
     if not isinstance(outcome, Post):
         return outcome
     if langs.codes and not langs.accepts(outcome.lang):

@@ -29,6 +29,7 @@ from worker.config.limits import Limits
 from worker.match import pipeline as pipeline_module
 from worker.match.matcher import Matcher
 from worker.match.pipeline import Outcome, Pipeline
+from worker.posts import read as reading
 from worker.posts.read import Reason
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
@@ -251,7 +252,7 @@ def test_a_post_that_alone_raises_is_a_dead_letter(
         enc.bad = UNLUCKY
     else:
         holder, name = {
-            "decoded": (pipeline_module, "read_post"),
+            "decoded": (reading, "_check_post"),
             "written": (pipeline_module, "to_match_record"),
             "compared": (enc, "contributions"),
         }[stage]

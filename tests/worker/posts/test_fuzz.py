@@ -200,18 +200,41 @@ PLAIN_VALUES = st.one_of(
 )  # fmt: skip
 
 
-@given(
-    st.sampled_from(["id", "text"]),
-    st.lists(st.tuples(PLAIN_KEYS | st.sampled_from(KEYS), PLAIN_VALUES), min_size=1, max_size=6),
-    st.sampled_from(["}", " }", "}\n", "}}", ""]), st.sampled_from(["utf-8", "latin-1"]),
-)  # fmt: skip
-def test_the_quick_reader_of_plain_posts_reads_like_the_other(
-    first: str, rest: list[tuple[str, str]], end: str, encoding: str
-) -> None:
-    pairs = ",".join(f'"{key}": {part}' for key, part in [(first, rest[0][1]), *rest])
-    value = f"{{{pairs}{end}".encode(encoding, "replace")
-    if (outcome := read_only_plain(value)) is not None:
+PIECES = [
+    b'{"id": "1", "text": "a"}', b'{"id": "2"', b'"text": "b"}', b'{"id": "3",',
+    b'{"id": "4", "lang":', b'"en", "text": "c"}', b"", b" ", b"\n", b"\r", b"null",
+]  # fmt: skip
+
+
+@st.composite
+def plain_values(draw: st.DrawFn) -> bytes:
+    """An object with keys of a plain post and others, or a piece or several of such objects."""
+    if draw(st.integers(0, 3)) == 0:
+        return b"".join(draw(st.lists(st.sampled_from(PIECES), max_size=3)))
+    first, last = draw(st.sampled_from(["id", "text"])), draw(PLAIN_VALUES)
+    keys = PLAIN_KEYS | st.sampled_from(KEYS)
+    rest = draw(st.lists(st.tuples(keys, PLAIN_VALUES), max_size=5))
+    pairs = ",".join(f'"{key}": {part}' for key, part in [(first, last), *rest])
+    end = draw(st.sampled_from(["}", "}", "}", " }", "}\n", "}}", ""]))
+    return f"{{{pairs}{end}".encode(draw(st.sampled_from(["utf-8", "latin-1"])), "replace")
+
+
+@given(st.lists(plain_values(), min_size=1, max_size=4))
+def test_the_quick_reader_of_plain_posts_reads_like_the_other(values: list[bytes]) -> None:
+    if (outcomes := read_only_plain(values, 2**20)) is None:
+        return
+    assert len(outcomes) == len(values)
+    for value, outcome in zip(values, outcomes, strict=True):
         general = refusal(value, DEFAULT_LIMITS) or _read_form(
             value, "auto", DEFAULT_LIMITS, ALL_LANGUAGES
         )
         assert outcome == general
+
+
+def test_plain_posts_are_read_together_up_to_a_limit_of_bytes() -> None:
+    values = [b'{"id": "%d", "text": "a b"}' % n for n in range(3)]
+    size = len(b"\n".join(values))
+    assert read_only_plain(values, size) == [Post(str(n), "plain", "a b") for n in range(3)]
+    assert read_only_plain(values, size - 1) is None
+    assert read_only_plain([*values, None], 2 * size) is None
+    assert read_only_plain([values[0] + b"\n" + values[1], values[2]], 2 * size) is None
