@@ -68,15 +68,20 @@ class SparseRows:
         return len(self.indptr) - 1
 
     def __getitem__(self, key: slice | NDArray[Any] | Sequence[int]) -> Self:
+        if isinstance(key, slice) and key.step in (None, 1):
+            start, stop, _ = key.indices(len(self))
+            indptr = self.indptr[start : max(start, stop) + 1]
+            entries = slice(indptr[0], indptr[-1])
+            return type(self)(
+                frozen(indptr - indptr[0]), self.slots[entries], self.weights[entries]
+            )
         rows = np.arange(len(self))[key]
         if rows.ndim != 1:
             raise InputError(f"sparse rows: {key!r} selects no list of rows; use a slice")
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        entries = spans(self.indptr[rows], lengths)
-        return type(self)(
-            frozen(indptr), frozen(self.slots[entries]), frozen(self.weights[entries])
-        )
+        places = spans(self.indptr[rows], lengths)
+        return type(self)(frozen(indptr), frozen(self.slots[places]), frozen(self.weights[places]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.indptr, self.slots, self.weights)

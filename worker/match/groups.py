@@ -78,10 +78,11 @@ class StoryGroups:
         earlier = vectors[:0] if self._vectors is None else self._vectors
         occurs = {key: row for row, key in reversed(list(enumerate(keys)))}
         fresh = sorted(row for key, row in occurs.items() if firsts.get(key) not in self._firsts)
+        fresh_vectors = vectors[fresh]
         older: dict[int, list[int]] = {row: [] for row in fresh}
-        for row_index, other in find_repeats(vectors[fresh], earlier):
+        for row_index, other in find_repeats(fresh_vectors, earlier):
             older[fresh[row_index]].append(self._numbers[other])
-        same = find_repeats(vectors[fresh], vectors[fresh])
+        same = find_repeats(fresh_vectors, fresh_vectors)
         for row_index, other in same:
             if other < row_index:
                 older[fresh[row_index]].append(self._count + fresh[other])
