@@ -38,7 +38,7 @@ from bench.texts import Article, read_articles, read_posts, repeat_texts
 from encoder.errors import InputError
 from newsift.operations.capacity import FIRST_SEEDS, Costs
 
-BATCH = 4096  # posts, as in stream.batch_posts
+BATCH = 8192  # posts, as in stream.batch_posts
 PACK = 100  # records that are compressed together
 MATCHES = 2_000  # records whose size is measured
 SEEDS, AUTOMATIC = "seeds", "automatic"  # control topics: seeds with and without thresholds

@@ -46,6 +46,7 @@ from tests.faults.rolling import OFFSETS, Load, post_templates
 from tests.faults.soak_report import curves, growth, read, report
 from tests.faults.tally import Met, Reader, Tally, Texts
 from tests.newsift.desk.place import DeskProcess
+from worker.config import StreamConfig
 
 MAX_WORKERS = 4
 WITH_IDS = (1, 2)  # workers that have instance ids
@@ -61,7 +62,8 @@ TOPICS = {
     "seeds": (1, STATE), "labels": (1, STATE),
 }  # fmt: skip
 GROUP = "soak"
-WINDOW = 3 * 4096  # posts that one worker may have in flight, by its default settings
+STREAM = StreamConfig()
+WINDOW = STREAM.in_flight * STREAM.batch_posts  # posts that one worker may have in flight
 CALM_S = 60.0  # before the first fault
 GAP_S = (5.0, 45.0)  # between faults
 SAMPLE_S = 10.0

@@ -148,7 +148,7 @@ class ModelConfig(Section):
 class StreamConfig(Section):
     in_flight: Annotated[int, rules.whole_number(1, 64)] = 3
     batch_bytes: Annotated[int, rules.whole_number(1024, 2**30)] = 2**22
-    batch_posts: Annotated[int, rules.whole_number(1, 1_000_000)] = 4096
+    batch_posts: Annotated[int, rules.whole_number(1, 1_000_000)] = 8192
     produce_deadline_s: Annotated[float, rules.number_between(0.1, 3600)] = 30.0
     stall_s: Annotated[float, rules.number_between(1, 86_400)] = 60.0
     shutdown_s: Annotated[float, rules.number_between(0.1, 600)] = 10.0

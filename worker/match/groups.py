@@ -165,18 +165,23 @@ def may_share(
 
     Words that collide in the small table only make the bound larger.
     """
-    out = np.empty((len(indptr) - 1, len(other_indptr) - 1), np.bool_)
-    table = np.zeros(WORD_TABLE_SIZE, np.float32)  # of one row's weights
-    for row in range(out.shape[0]):
+    rows, others = len(indptr) - 1, len(other_indptr) - 1
+    heads = np.full(WORD_TABLE_SIZE, -1, np.int32)  # of lists of entries
+    following, row_of = np.empty(len(slots), np.int32), np.empty(len(slots), np.int32)
+    for row in range(rows):
         for e in range(indptr[row], indptr[row + 1]):
-            table[slots[e] % WORD_TABLE_SIZE] += weights[e]
-        for other in range(out.shape[1]):
-            same = np.float32(0)
-            for e in range(other_indptr[other], other_indptr[other + 1]):
-                same += table[other_slots[e] % WORD_TABLE_SIZE] * other_weights[e]
-            out[row, other] = same >= least
-        for e in range(indptr[row], indptr[row + 1]):
-            table[slots[e] % WORD_TABLE_SIZE] = 0
+            place = slots[e] % WORD_TABLE_SIZE
+            following[e], heads[place], row_of[e] = heads[place], e, row
+    out, sums = np.empty((rows, others), np.bool_), np.empty(rows, np.float32)
+    for other in range(others):
+        sums[:] = 0
+        for e in range(other_indptr[other], other_indptr[other + 1]):
+            entry = heads[other_slots[e] % WORD_TABLE_SIZE]
+            while entry >= 0:
+                sums[row_of[entry]] += weights[entry] * other_weights[e]
+                entry = following[entry]
+        for row in range(rows):
+            out[row, other] = sums[row] >= least
     return out
 
 

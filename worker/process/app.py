@@ -23,7 +23,7 @@ from worker.stream.offsets import Backlog
 from worker.stream.watchdog import Observation, Watchdog
 
 WATCH_INTERVAL_S = 1.0
-MATCH_BYTES = 2**24  # A thread that matches takes the arrays of each batch again.
+MATCH_BYTES = 2**25  # A thread that matches takes the arrays of each batch again.
 log = logging.getLogger("newsift.stream")
 
 
