@@ -4,7 +4,7 @@ import ctypes
 from contextlib import suppress
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
-MIN_LARGE_BYTES = 2**24  # The arrays of a batch are smaller.
+MIN_LARGE_BYTES = 12 * 2**20  # The arrays of a batch are smaller, blocks of scores larger.
 TRIM_BYTES = 2**17  # glibc's own
 
 
