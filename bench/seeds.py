@@ -82,6 +82,7 @@ def _row(
     seeds = embedder.make(topic.snapshot())
     prepare_index(seeds)
     start_s, memory_bytes = process_time() - start, _memory() - memory
+    gc.freeze()  # as a worker does once it is ready
     changes = []
     for number, text in enumerate(more):
         start = process_time()
@@ -89,6 +90,7 @@ def _row(
         seeds = embedder.make(topic.snapshot())
         prepare_index(seeds)
         changes.append(process_time() - start)
+    gc.unfreeze()
     post_s, share = _match(seeds, vectors)
     total = SeedEmbedder(enc, RATE, None, total=True).make(topic.snapshot())
     _, share_with_total = _match(total, vectors)

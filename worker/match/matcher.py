@@ -36,7 +36,7 @@ from worker.simd.rounded import TILE, RoundedMatrix
 # A column costs every post a little, a list the posts with its word its whole length.
 MIN_COLUMN_SHARE = 1 / 12
 MIN_COLUMN_SEEDS = 64
-MAX_COLUMNS = 128
+MAX_COLUMNS = 192
 # Their scores and this part of the matrix fit the cache that a core has of its own.
 POSTS_AT_ONCE = 72  # rounded up to whole tiles
 SEEDS_AT_ONCE = 1024  # whole panels
@@ -137,7 +137,7 @@ def common_slots(lengths: I32, seeds: int) -> I64:
 
 
 NO_SEED_EXPIRY = np.iinfo(np.int64).min  # A row without a seed has always expired.
-MAX_BLOCK_SCORES = 2**22  # for each thread
+MAX_BLOCK_POSTS = 4096  # Their vectors are rounded together.
 MIN_THREAD_SCORES = 2**17  # With fewer, a thread costs more than it saves.
 UNLIMITED = 2**31
 
@@ -225,10 +225,9 @@ class Matcher:
         return BlockMatches(none, far[:0], far, counts, none[:, 0], none)
 
     def _blocks(self, posts: Embeddings, timestamps: I64) -> list[BlockMatches]:
-        """Blocks of posts whose scores fit the memory."""
+        """Blocks of posts, which the threads share."""
         threads = min(self._threads, 1 + len(posts) * len(self.seeds) // MIN_THREAD_SCORES)
-        most = threads * round_up(1 + MAX_BLOCK_SCORES // len(self.seeds), POSTS_AT_ONCE)
-        parts = threads * -(-len(posts) // most)  # as many for each thread
+        parts = threads * -(-len(posts) // (threads * MAX_BLOCK_POSTS))  # as many for each thread
         step = max(POSTS_AT_ONCE, -(-len(posts) // max(parts, 1)))
         if step >= len(posts):
             return [self._block(posts, timestamps)]
@@ -240,7 +239,7 @@ class Matcher:
             matched.near_candidates[:, 0] += start
             return matched
 
-        starts = range(0, max(len(posts), 1), step)
+        starts = range(0, len(posts), step)
         if threads == 1:
             return [block(start) for start in starts]
         return list(match_threads(self._threads).map(block, starts))
