@@ -37,8 +37,9 @@ from bench.stream import (
 from bench.texts import Article, read_articles, read_posts, repeat_texts
 from encoder.errors import InputError
 from newsift.operations.capacity import FIRST_SEEDS, Costs
+from worker.config import StreamConfig
 
-BATCH = 8192  # posts, as in stream.batch_posts
+BATCH = StreamConfig().batch_posts
 PACK = 100  # records that are compressed together
 MATCHES = 2_000  # records whose size is measured
 SEEDS, AUTOMATIC = "seeds", "automatic"  # control topics: seeds with and without thresholds

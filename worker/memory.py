@@ -5,15 +5,15 @@ from contextlib import suppress
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 MIN_LARGE_BYTES = 12 * 2**20  # The arrays of a batch are smaller, blocks of scores larger.
-TRIM_BYTES = 2**17  # glibc's own
+DEFAULT_FREE_BYTES = 2**17  # glibc's
 
 
-def return_large_blocks(most_free: int = TRIM_BYTES) -> None:
+def return_large_blocks(most_free: int = DEFAULT_FREE_BYTES) -> None:
     """Have large blocks mapped, so that freeing returns them to the system.
 
     By default glibc takes them from an arena of the thread once one such block was freed, and
-    each of a process's threads then holds what its largest job needed. Of smaller blocks an arena
-    holds at most `most_free` bytes at its end; those that it returns are slow to take again.
+    each of a process's threads then holds what its largest job needed. An arena keeps
+    at most `most_free` free bytes at its end; to take returned ones again costs page faults.
     """
     with suppress(AttributeError, OSError):  # another C library
         library = ctypes.CDLL(None)

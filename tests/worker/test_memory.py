@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-RETURNED = """
+LARGE_BLOCKS = """
 from threading import Event, Thread
 import numpy as np
 from resource import getpagesize
@@ -30,7 +30,7 @@ print((resident() - before) // MIN_LARGE_BYTES)
 """
 
 
-HELD = """
+SMALL_BLOCKS = """
 from resource import RUSAGE_THREAD, getpagesize, getrusage
 from threading import Thread
 import numpy as np
@@ -54,11 +54,11 @@ print((faults[2] - faults[1]) * getpagesize() / BYTES)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
 def test_threads_do_not_hold_the_large_blocks_that_they_freed() -> None:
-    done = subprocess.run([sys.executable, "-c", RETURNED], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", LARGE_BLOCKS], capture_output=True, check=True)
     assert int(done.stdout) < 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
 def test_smaller_blocks_are_taken_again_without_page_faults() -> None:
-    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", SMALL_BLOCKS], capture_output=True, check=True)
     assert float(done.stdout) < 0.1

@@ -166,7 +166,7 @@ def may_share(
     Words that collide in the small table only make the bound larger.
     """
     rows, others = len(indptr) - 1, len(other_indptr) - 1
-    heads = np.full(WORD_TABLE_SIZE, -1, np.int32)  # of lists of entries
+    heads = np.full(WORD_TABLE_SIZE, -1, np.int32)  # the first entry of each list
     following, row_of = np.empty(len(slots), np.int32), np.empty(len(slots), np.int32)
     for row in range(rows):
         for e in range(indptr[row], indptr[row + 1]):

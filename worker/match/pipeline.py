@@ -219,7 +219,7 @@ class Pipeline:
         rules = self._form, self._limits, self._langs
         try:
             return read_posts(values, *rules)
-        except Exception:  # noqa: BLE001 - of one of them
+        except Exception:  # noqa: BLE001 - one value raised it
             return [read_safely(value, *rules) for value in values]
 
     def _encode(self, batch: BatchState, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
@@ -257,7 +257,7 @@ class Pipeline:
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
             part = slice(at[0], at[-1] + 1)
             matcher = Matcher(seeds, self._threads, self._max_matches, edges)
-            pairs = matcher.match(posts if len(at) == len(rows) else posts[part], times[part])
+            pairs = matcher.match(posts[part], times[part])
             return self._records(batch, rows[part], pairs, seeds, now), pairs
 
         for at, result in bisect_failures(match, range(len(rows))):
@@ -265,7 +265,7 @@ class Pipeline:
                 self._reject_failed(batch, rows[at[0]], result, "compared", seeds)
             else:
                 part = slice(at[0], at[-1] + 1)
-                batch.match(*result, posts if len(at) == len(rows) else posts[part], seeds)
+                batch.match(*result, posts[part], seeds)
                 batch.note_near(rows[part], result[1].nears)
 
     def _records(

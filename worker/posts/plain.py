@@ -35,10 +35,9 @@ def to_post(post: Plain) -> Reading:
 
 
 def read_only_plain(values: Sequence[bytes | None], most: int) -> list[Reading] | None:
-    """The same as `read`, quickly, if all values have the keys of a plain post alone.
+    """Read plain posts quickly, as the lines of one text.
 
-    They are decoded as the lines of one text. None if a value is not one line, or if all together
-    have more than `most` bytes.
+    None if a value has other keys or a line break, or if all have more than `most` bytes.
     """
     if not values or not (values[0] or b"").startswith(USUAL_STARTS):
         return None  # an exception costs as much as the decoding
@@ -46,7 +45,7 @@ def read_only_plain(values: Sequence[bytes | None], most: int) -> list[Reading] 
         lines = b"\n".join(values)  # type: ignore[arg-type]  # None raises
         if len(lines) > most or lines.count(b"\n") >= len(values):
             return None
-        posts = decode_lines(lines)  # each ends a line; with as many lines each is one
+        posts = decode_lines(lines)  # an object ends its line: as many as lines is one on each
         return list(map(to_post, posts)) if len(posts) == len(values) else None
     except (TypeError, ValueError, msgspec.MsgspecError):
         return None

@@ -23,7 +23,7 @@ from worker.stream.offsets import Backlog
 from worker.stream.watchdog import Observation, Watchdog
 
 WATCH_INTERVAL_S = 1.0
-MATCH_BYTES = 2**25  # A thread that matches takes the arrays of each batch again.
+FREE_BYTES = 2**25  # of each thread: the next batch takes the memory of the last one's arrays
 log = logging.getLogger("newsift.stream")
 
 
@@ -172,7 +172,7 @@ def first_error(error: BaseException) -> BaseException:
 
 def make_app() -> App:
     """A refused configuration is reported when the worker starts."""
-    return_large_blocks(most_free=MATCH_BYTES)
+    return_large_blocks(most_free=FREE_BYTES)
     config, refused = Config(), None
     try:
         config = load_config()
