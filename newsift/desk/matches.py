@@ -46,6 +46,7 @@ class MatchRow:
 
     number: int  # grows in the order of arrival, over all events
     at: int  # milliseconds, of the first match of the post
+    post_at: int  # milliseconds, Kafka's of the post
     post_id: PostId
     lang: str
     score: float
@@ -174,7 +175,7 @@ class EventMatches:
         self._minutes.move_to_end(row.profile_version)
         if len(self._minutes) > MAX_VERSIONS:
             self._minutes.popitem(last=False)
-        minutes[row.at // MINUTE_MS] += 1
+        minutes[row.post_at // MINUTE_MS] += 1
         if len(minutes) > 2 * 60:
             for old in sorted(minutes)[:-60]:
                 del minutes[old]
@@ -185,7 +186,7 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
     record, value = parse_match_record(message.value), message.value
     if record is None or value is None or not _is_sound(record):
         return
-    arrival = max(min(message.timestamp, now), 0)
+    arrival, post_at = (max(min(at, now), 0) for at in (message.timestamp, record.source.timestamp))
     post_id = record.post.platform, record.post.id
     lang = (record.post.lang or "")[:MAX_LANGUAGE_CHARS]
     group = record.group if isinstance(record.group, str) else record.matches[0].match_id
@@ -194,14 +195,10 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
         by_event[match.event].append(match)
     for event, matches in by_event.items():
         of_profile = (m.seed_version for m in matches if m.seed_id == PROFILE_PREFIX + event)
-        version = next(of_profile, "")
+        version = next(of_profile, "")[:MAX_ID_CHARS]
         score, new = max(match.score for match in matches), record.new is not False
-        yield (
-            event,
-            MatchRow(
-                number, arrival, post_id, lang, score, new, group, value, version[:MAX_ID_CHARS]
-            ),
-        )
+        row = number, arrival, post_at, post_id, lang, score, new, group, value, version
+        yield event, MatchRow(*row)
 
 
 def _is_sound(record: MatchRecord) -> bool:

@@ -1,6 +1,7 @@
 """Present scores with an event: of its matches, labels, near misses and the background."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from math import inf
@@ -14,7 +15,7 @@ from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.threads import TimedCache
-from newsift.operations.cluster_status import StreamRate, read_stream_rate
+from newsift.operations.cluster_status import StreamRate, count_processed, read_stream_rate
 from newsift.operations.events import EventState, require_event
 from newsift.operations.labels import request_near_answers
 from newsift.operations.messages import capture
@@ -58,6 +59,7 @@ class StreamMonitor:
         self._config = config
         self._near_misses = TimedCache(self._request_near_misses, NEAR_MISSES_TTL_S)
         self._stream_rates = TimedCache(self._read_stream_rate, STREAM_RATE_TTL_S)
+        self._processed = TimedCache(self._count_processed, STREAM_RATE_TTL_S)
 
     def near_misses(self, event: str) -> NearAnswers:
         try:
@@ -70,6 +72,12 @@ class StreamMonitor:
             return self._stream_rates.get(self._config.topics.posts)
         except BrokerError as error:
             return StreamRate(why=str(error))
+
+    def processed(self, span_ms: int) -> int:
+        """Posts of the last `span_ms` that are processed; 0 where the broker does not answer."""
+        with suppress(NewsiftError):
+            return self._processed.get(span_ms)
+        return 0
 
     def _request_near_misses(self, event: str) -> NearAnswers:
         with capture() as messages:
@@ -84,6 +92,10 @@ class StreamMonitor:
                 return read_stream_rate(cluster, topic, now_ms())
         except NewsiftError as error:
             return StreamRate(why=str(error))
+
+    def _count_processed(self, span_ms: int) -> int:
+        with connected(self._config) as cluster:
+            return count_processed(cluster, self._config, now_ms() - span_ms)
 
 
 @dataclass(frozen=True, eq=False)

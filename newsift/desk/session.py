@@ -16,6 +16,7 @@ from newsift.desk.threads import DaemonExecutor
 from newsift.desk.training import Training
 from newsift.operations.promises import MIN_POSTS_FOR_RATE
 from worker.config import Config
+from worker.posts.times import HOUR_MS
 from worker.seeds.profile import Profile
 
 MAX_CALLS = 12
@@ -68,12 +69,12 @@ class Desk:
         self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
-        """The share of the last hour's posts that match; None if it is unknown."""
+        """The share of the last hour's processed posts that match; None if it is unknown."""
         follower = self.matches_follower
         if profile is None or follower.error or not follower.ready.is_set():
             return None
         count = self.matches.pass_count(profile.event, profile.version)
-        posts = self.stream.stream_rate().last_hour
+        posts = self.stream.processed(HOUR_MS)
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 
     def _sources(self) -> dict[str, str]:

@@ -3,11 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from kafka.errors import KafkaError
 
+from encoder.errors import NewsiftError
 from newsift.collect.state import list_collectors
 from newsift.operations.seed_rows import resolve_state, rows_of
 from newsift.operations.seed_topic import SeedTopic
@@ -22,7 +24,8 @@ from newsift.operations.workers import (
 from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, records_between
-from worker.posts.times import DAY_MS, HOUR_MS
+from worker.kafka.topics import admin_client
+from worker.posts.times import DAY_MS
 from worker.stream.offsets import Backlog
 
 RATE_INTERVAL_S = 1.0
@@ -36,12 +39,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StreamRate:
-    """Posts of the last day, and of the last hour."""
+    """Posts of the last day."""
 
     posts: int = 0
     since: int = 0  # milliseconds
     now: int = 0
-    last_hour: int = 0
     why: str = ""  # the rate is unknown
 
     @property
@@ -51,11 +53,23 @@ class StreamRate:
 
 def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
     day, end = cluster.offsets_at(topic, now - DAY_MS), cluster.ends(topic)
-    last_hour = records_between(cluster.offsets_at(topic, now - HOUR_MS), end)
     one_post_ends = {part: min(day[part] + 1, end[part]) for part in end}
     times = [m.timestamp for batch in cluster.read(topic, day, one_post_ends) for m in batch]
     first = min([now, *(time_ms for time_ms in times if time_ms > 0)])
-    return StreamRate(records_between(day, end), max(first, now - DAY_MS), now, last_hour)
+    return StreamRate(records_between(day, end), max(first, now - DAY_MS), now)
+
+
+def count_processed(cluster: TopicReader, config: Config, since: int) -> int:
+    """Posts since a time that the workers have processed; all posts where no commit is visible.
+
+    What a worker has yet to read neither matched nor failed to.
+    """
+    topic = config.topics.posts
+    end = cluster.ends(topic)
+    with suppress(KafkaError, NewsiftError), admin_client(config) as admin:
+        if commits := read_commits(admin, config):
+            end = {part: min(offset, commits.get(part, 0)) for part, offset in end.items()}
+    return records_between(cluster.offsets_at(topic, since), end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from kafka.errors import KafkaError
 from msgspec import UNSET
 
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import InputError
 from newsift.files.rows import parse_match_record
-from newsift.operations.cluster_status import read_commits
+from newsift.operations.cluster_status import count_processed
 from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, require_event
 from newsift.operations.labels import EventMatch, read_event_labels, read_event_matches
 from newsift.operations.messages import notify
@@ -24,8 +23,7 @@ from newsift.statistics.labels import Label, unanimous_verdicts
 from newsift.statistics.promise import promise_lapses
 from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
-from worker.kafka.reading import Offsets, TopicReader, records_between
-from worker.kafka.topics import admin_client
+from worker.kafka.reading import TopicReader
 from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.background import split_background
@@ -82,15 +80,12 @@ def weigh_evidence(
 def read_pass_rates(
     cluster: TopicReader, context: ModelContext
 ) -> Callable[[Profile], float | None]:
-    """The pass rates of the last hour's posts that are matched; None if these are too few.
+    """The pass rates of the last hour's posts that are processed; None if these are too few.
 
-    What a worker has yet to read neither passed nor failed, and what it matches late is older.
+    A match of the last hour may be of an older post.
     """
     topics, start = context.config.topics, now_ms() - HOUR_MS
-    end = cluster.ends(topics.posts)
-    if commits := _worker_commits(context.config):
-        end = {part: min(offset, commits.get(part, 0)) for part, offset in end.items()}
-    posts = records_between(cluster.offsets_at(topics.posts, start), end)
+    posts = count_processed(cluster, context.config, start)
     passes: Counter[tuple[str, str]] = Counter()
     for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, start)):
         for record in filter(None, (parse_match_record(message.value) for message in batch)):
@@ -103,15 +98,6 @@ def read_pass_rates(
         return passes[profile.id, profile.version] / posts
 
     return rate
-
-
-def _worker_commits(config: Config) -> Offsets:
-    """Empty without a worker, or where this user may not see its commits."""
-    try:
-        with admin_client(config) as admin:
-            return read_commits(admin, config)
-    except (KafkaError, NewsiftError):
-        return {}
 
 
 def lapse_reason(event: EventState, rate: float | None) -> str:

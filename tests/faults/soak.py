@@ -52,7 +52,7 @@ MAX_WORKERS = 4
 WITH_IDS = (1, 2)  # workers that have instance ids
 PARTITIONS = 8
 TEXTS = 4096
-UNREADABLE = frozenset(range(7, TEXTS, 400))
+UNREADABLE_STEP = 400  # One of so many texts stands in a message that is not JSON.
 SHARE = 0.03  # of the texts that match a seed
 SEGMENT, RETAINED = 2**25, 2**29  # bytes of a partition
 CONFIGS = {"retention_ms": "-1", "retention_bytes": f"{RETAINED}", "segment_bytes": f"{SEGMENT}"}
@@ -150,7 +150,8 @@ class Soak:
         posts, _ = read_posts(None, TEXTS)
         oracle = Oracle(folder, "default", posts, SHARE)
         self.seeds = Seeds(oracle)
-        texts = Texts(posts, UNREADABLE, {**self.seeds.expected()}, oracle.digest)
+        unreadable = frozenset(range(7, len(posts), UNREADABLE_STEP))
+        texts = Texts(posts, unreadable, {**self.seeds.expected()}, oracle.digest)
         self.tally, self._share = Tally(texts), float(texts.must.mean())
         self.topics = {role: f"soak-{role}" for role in (*TOPICS, "rejected")}
         self.disk: LetterDisk | None = None
@@ -163,7 +164,7 @@ class Soak:
         self.create_letters()
         self.publish(*self.seeds.now())
         messages = [
-            template.removesuffix(b"}") if row in UNREADABLE else template
+            template.removesuffix(b"}") if row in unreadable else template
             for row, template in enumerate(post_templates(posts))
         ]
         self.load = Load(server.address, self.topics["posts"], PARTITIONS, rate, messages)

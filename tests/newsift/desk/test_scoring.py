@@ -22,7 +22,7 @@ from newsift.desk.scoring import (
 )
 from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, promise_row
 from newsift.desk.views.scores import MAX_ROWS, FigureData, figure_fields, near_rows
-from newsift.operations.cluster_status import StreamRate, read_stream_rate
+from newsift.operations.cluster_status import StreamRate, count_processed, read_stream_rate
 from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import is_certify_post
@@ -137,7 +137,7 @@ def scene(
     here: Town, now: ControlView, labels: Sequence[Label] = (), answers: Sequence[NearAnswer] = ()
 ) -> FigureData:
     measure = make_measure(here.context, now, EVENT)
-    flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW, 100)
+    flow = StreamRate(len(here.posts), NOW - HOURS * HOUR, NOW)
     result = scored_matches(here.store, measure)
     labelled = EventScores(here.store, FixedModel(here.context, now)).labelled_scores(
         measure, result, labels
@@ -311,10 +311,20 @@ def test_posts_are_counted_since_the_first_of_a_day(kafka: Kafka) -> None:
         kafka.send(POSTS, b"{}", at=NOW - age, partition=n % 3)
     with connected(load_config()) as cluster:
         result = read_stream_rate(cluster, POSTS, NOW)
-        assert result == StreamRate(4, NOW - 20 * HOUR, NOW, 2)
+        assert result == StreamRate(4, NOW - 20 * HOUR, NOW)
         assert result.hourly == pytest.approx(4 / 20)
         later = read_stream_rate(cluster, POSTS, NOW + 2 * DAY_MS)
     assert (later.posts, later.hourly, later.since) == (0, 0.0, NOW + 2 * DAY_MS)
+
+
+def test_posts_that_no_worker_has_read_are_not_processed(kafka: Kafka) -> None:
+    for n, age in enumerate([2 * HOUR, HOUR - 1, HOUR - 2, 5, 4]):
+        kafka.send(POSTS, b"{}", at=NOW - age, partition=n // 4)
+    config = load_config()
+    with connected(config) as cluster:
+        assert count_processed(cluster, config, NOW - HOUR) == 4
+        kafka.commit(config.kafka.group, POSTS, {0: 3})
+        assert count_processed(cluster, config, NOW - HOUR) == 2
 
 
 def test_an_unreachable_broker_and_worker_are_reported() -> None:
@@ -323,5 +333,5 @@ def test_an_unreachable_broker_and_worker_are_reported() -> None:
     )
     monitor = StreamMonitor(config)
     traffic, near = monitor.stream_rate(), monitor.near_misses("fire")
-    assert (traffic.hourly, near.answers) == (0, ())
+    assert (traffic.hourly, monitor.processed(HOUR), near.answers) == (0, 0, ())
     assert all("127.0.0.1:9" in text for text in (traffic.why, *near.messages))

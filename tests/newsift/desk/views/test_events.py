@@ -16,6 +16,7 @@ from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
 from newsift.desk.views.events import MAX_LABELS, MAX_LIST_TEXT_CHARS, events, match, matches, story
 from newsift.operations.model_context import ModelContext
+from newsift.operations.times import now_ms
 from tests.broker.clients import until
 from tests.newsift.desk.client import call, open_desk
 from tests.newsift.desk.matched import HOSTILE, HOUR, label, record
@@ -175,7 +176,8 @@ def test_a_promise_lapses_by_the_matches_of_the_last_hour(
     kafka.fill(POSTS, [b"{}"] * 1000)
     version = profile(kafka, context.enc, threshold=0.5, promise=PROMISE)
     by = {"seed_id": "profile|flood", "seed_version": version}
-    rows = [record(f"{n}", 0.5, event="flood", group=f"{n}", match=by) for n in range(64)]
+    now = now_ms()
+    rows = [record(f"{n}", 0.5, now, "flood", group=f"{n}", match=by) for n in range(64)]
     kafka.fill(MATCHES, [json.dumps(each).encode() for each in rows[:4]])
     until(lambda: sum(row(desk)["posts"]) == 4 and row(desk)["promise"])
     lapsed = row(desk)["promise"]["lapsed"]
