@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from statistics import median
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
 import encoder
@@ -26,6 +26,8 @@ from encoder import Encoder
 from encoder.errors import InputError
 from newsift.cli.processes import free_port, worker_process
 from newsift.cli.worker import faust
+from worker.config import Config, KafkaConfig
+from worker.kafka.sending import Outbox, sending
 
 PARTITIONS = 4
 SAMPLE = 4096
@@ -59,15 +61,14 @@ class BenchTopics:
 
     def publish(self, role: str, records: Iterable[Record]) -> int:
         """Publish compressed records and wait for the broker. Returns their number."""
-        count = 0
-        with KafkaProducer(
-            bootstrap_servers=self.kafka, linger_ms=20, batch_size=2**17, compression_type="gzip"
-        ) as producer:
+        with self.sending(linger_ms=20) as outbox:
             for key, value in records:
-                producer.send(self.name(role), value, key=key)
-                count += 1
-            producer.flush()
-        return count
+                outbox.send(self.name(role), value, key)
+            outbox.settle()
+        return outbox.delivered
+
+    def sending(self, linger_ms: int) -> AbstractContextManager[Outbox]:
+        return sending(Config(kafka=KafkaConfig(bootstrap_servers=self.kafka)), linger_ms)
 
     @contextmanager
     def commits(self, group: str) -> Iterator[Callable[[], int]]:
@@ -198,16 +199,16 @@ def latencies(
 
 def send_steadily(topics: BenchTopics, texts: Sequence[str], rate: int, seconds: float) -> None:
     records, count, start = post_records(texts, int(rate * seconds)), 0, time.perf_counter()
-    with KafkaProducer(bootstrap_servers=topics.kafka, linger_ms=0) as producer:
+    with topics.sending(linger_ms=0) as outbox:
         while due := int((time.perf_counter() - start) * rate) - count + 1:
             batch = list(islice(records, due))
             if not batch:
                 break
             for key, value in batch:
-                producer.send(topics.name("posts"), value, key=key)
+                outbox.send(topics.name("posts"), value, key)
             count += len(batch)
             time.sleep(SEND_INTERVAL_S)
-        producer.flush()
+        outbox.settle()
 
 
 def collect_matches(

@@ -1,12 +1,13 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import FetchRequest
 
 from tests.broker.clients import create, read_to_end
-from tests.broker.server import Server
+from tests.broker.server import Server, opened
 from tests.broker.wire import Wire
 from worker.config import Config, KafkaConfig
 from worker.errors import BrokerError
@@ -61,6 +62,24 @@ async def test_every_producer_compresses(address: str, unique: str, codec: str) 
         await stream.deliver([letter], lambda letter: letter)
     assert codecs(address, unique) == [CODECS[codec]] * 2
     assert [row.value for row in read_to_end(address, unique)] == [VALUE] * 2
+
+
+def test_a_command_whose_broker_ends_closes_its_producer_at_once(
+    tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.kafka.sending.ANSWER_MS", 500)
+    with opened("embedded", tmp_path) as server:
+        create(server.address, unique, 2)
+        config = Config(kafka=KafkaConfig(bootstrap_servers=server.address, request_timeout_s=0.5))
+        with pytest.raises(BrokerError), sending(config) as outbox:
+            outbox.send(unique, VALUE, b"a")
+            outbox.settle()
+            server.stop()
+            for n in range(100):
+                outbox.send(unique, VALUE, f"{n}".encode())
+            outbox.settle()
+        assert outbox.delivered == 1
+        assert outbox._producer._closed  # else it would wait again when it is collected
 
 
 @pytest.fixture(autouse=True)

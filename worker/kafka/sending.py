@@ -18,16 +18,17 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 @contextmanager
-def sending(config: Config) -> Iterator["Outbox"]:
+def sending(config: Config, linger_ms: int = 5) -> Iterator["Outbox"]:
     """Every replica must acknowledge."""
     import kafka
+    import kafka.errors
 
     with broker_errors(config):
         producer = kafka.KafkaProducer(
             **kafka_python_settings(config),
             acks="all",
             compression_type=compression_type(config),
-            linger_ms=5,
+            linger_ms=linger_ms,
             batch_size=2**17,
             max_request_size=MAX_RECORD_BYTES,
             max_block_ms=ANSWER_MS,
@@ -37,6 +38,9 @@ def sending(config: Config) -> Iterator["Outbox"]:
         )
         try:
             yield Outbox(producer)
+        except kafka.errors.KafkaError:
+            producer._sender.force_close()  # nobody awaits the other records
+            raise
         finally:
             producer.close(timeout=1)
 
