@@ -154,7 +154,7 @@ def read_event_matches(
         if profile == newest.profile
     )
     if left := len(matches) - len(newest_profile):
-        notify(f"matches left out: {left:,}, of other seeds or another profile than the newest match")
+        notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
     return newest_profile
 
 

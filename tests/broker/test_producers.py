@@ -67,17 +67,20 @@ async def test_every_producer_compresses(address: str, unique: str, codec: str) 
 def test_a_command_whose_broker_ends_closes_its_producer_at_once(
     tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def send_past_the_end() -> None:
+        outbox.send(unique, VALUE, b"a")
+        outbox.settle()
+        server.stop()
+        for n in range(100):
+            outbox.send(unique, VALUE, f"{n}".encode())
+        outbox.settle()
+
     monkeypatch.setattr("worker.kafka.sending.ANSWER_MS", 500)
     with opened("embedded", tmp_path) as server:
         create(server.address, unique, 2)
         config = Config(kafka=KafkaConfig(bootstrap_servers=server.address, request_timeout_s=0.5))
         with pytest.raises(BrokerError), sending(config) as outbox:
-            outbox.send(unique, VALUE, b"a")
-            outbox.settle()
-            server.stop()
-            for n in range(100):
-                outbox.send(unique, VALUE, f"{n}".encode())
-            outbox.settle()
+            send_past_the_end()
         assert outbox.delivered == 1
         assert outbox._producer._closed  # else it would wait again when it is collected
 
