@@ -205,6 +205,7 @@ def test_an_open_transaction_is_reported_and_holds_its_partition(kafka: Story) -
 def test_a_seed_of_an_aborted_transaction_is_ignored(kafka: Story) -> None:
     worker = kafka.worker()
     worker.ready()
+    assert metric(worker, "newsift_last_progress_timestamp_seconds") > time.time() - 60
     with writing(kafka) as writer:
         for name, end in (("x", "abort_transaction"), ("a", "commit_transaction")):
             writer.client.begin_transaction()

@@ -129,7 +129,7 @@ METRICS = (
     _metric("seeds", Gauge, "Seeds by state", "state", SEED_STATES),
     _metric("seed_set_age_seconds", Gauge, "Seconds since the set of seeds last changed"),
     _metric("seed_set_info", Gauge, "1, with the digest of the set of seeds", "digest"),
-    _metric("last_progress_timestamp_seconds", Gauge, "When a batch was last finished"),
+    _metric("last_progress_timestamp_seconds", Gauge, "When a batch last ended, or reading began"),
     _metric("paused", Gauge, "1 while reading is paused"),
     _metric("pauses_total", Counter, "Pauses of reading by what caused them", "why", PAUSE_REASONS),
     _metric("rebalances_total", Counter, "Times that partitions were reassigned"),

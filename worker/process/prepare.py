@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
@@ -101,6 +102,7 @@ class WorkerParts:
         sys.setswitchinterval(THREAD_SWITCH_S)
         gc.freeze()  # objects of the start live on: the collector need not scan them
         self.not_ready_reason = ""
+        self.metrics.progress(time.time())
         self.metrics.ready(True)
         log.info("ready: %d seeds, group %s", len(self.control.seeds or ()), config.kafka.group)
 
