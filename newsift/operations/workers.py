@@ -1,9 +1,11 @@
 """The workers' web servers: which belong to this cluster, and the drift that they report."""
 
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from itertools import chain
 from typing import Any
@@ -42,8 +44,25 @@ class SeedListAnswer(msgspec.Struct):
 def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
     """Those of desk.workers; else of this machine's workers of this cluster and group."""
     if config.desk.workers is not None:
-        return [address.strip() for address in config.desk.workers.split(",")][:MAX_WORKERS]
+        addresses = map(replica_addresses, config.desk.workers.split(","))
+        return [*chain.from_iterable(addresses)][:MAX_WORKERS]
     return own_workers(LOCAL_ADDRESSES, WorkerIdentity(cluster_id(), config.kafka.group))
+
+
+def replica_addresses(address: str) -> list[str]:
+    """The address itself, or those of all servers that its name stands for.
+
+    Several addresses of one kind are replicas; one of IPv4 and one of IPv6 are the same server.
+    """
+    host, _, port = address.strip().rpartition(":")
+    hosts: defaultdict[int, set[str]] = defaultdict(set)
+    with suppress(OSError, UnicodeError):  # the request reports a name that does not resolve
+        for family, *_, server in socket.getaddrinfo(host.strip("[]"), None):
+            hosts[family].add(str(server[0]))
+    replicas = max(hosts.values(), key=len, default=set())
+    if len(replicas) < 2:
+        return [address.strip()]
+    return [server_address(name, port) for name in sorted(replicas)]
 
 
 def own_workers(addresses: Sequence[str], identity: WorkerIdentity) -> list[str]:
@@ -80,7 +99,11 @@ def kafka_cluster_id(config: Config) -> str:
 
 def local_web_address(web: WebConfig) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
-    return f"{f'[{host}]' if ':' in host else host}:{web.port or DEFAULT_PORT}"
+    return server_address(host, web.port or DEFAULT_PORT)
+
+
+def server_address(host: str, port: int | str) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def http_get(address: str, path: str, seconds: float) -> tuple[int, bytes]:

@@ -2,6 +2,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from math import nan
+from typing import Any
 
 import pytest
 
@@ -35,8 +36,8 @@ def serving(*identities: WorkerIdentity) -> Iterator[list[str]]:
 
 
 def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "a:1, [::1]:2")
-    assert worker_addresses(load_config(), pytest.fail) == ["a:1", "[::1]:2"]
+    monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "127.0.0.1:1, [::1]:2")
+    assert worker_addresses(load_config(), pytest.fail) == ["127.0.0.1:1", "[::1]:2"]
     config = Config(kafka=KafkaConfig(group="group"))
     others = (
         WorkerIdentity("another", "group"),
@@ -51,6 +52,26 @@ def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.M
         monkeypatch.setattr("newsift.operations.workers.LOCAL_ADDRESSES", every)
         assert worker_addresses(config, lambda: "cluster") == [addresses[1]]
         assert worker_addresses(config, lambda: "") == []
+
+
+def test_a_name_stands_for_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = {
+        "three": ["10.0.0.2", "10.0.0.1", "10.0.0.3"], "v6": ["fd00::2", "fd00::1", "10.0.0.1"],
+        "one": ["10.0.0.1", "fd00::1"],
+    }  # fmt: skip
+
+    def resolve(host: str, _port: object) -> list[Any]:
+        if host not in hosts:
+            raise OSError("unknown name")
+        kinds = ((socket.AF_INET6 if ":" in each else socket.AF_INET, each) for each in hosts[host])
+        return [(kind, socket.SOCK_STREAM, 6, "", (each, 0)) for kind, each in kinds] * 2
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "three:1, v6:2,one:3,none:4")
+    assert worker_addresses(load_config(), pytest.fail) == [
+        *("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "[fd00::1]:2", "[fd00::2]:2"),
+        *("one:3", "none:4"),
+    ]
 
 
 def test_gives_up_a_worker_that_drips() -> None:
