@@ -139,13 +139,6 @@ def post_text(post: str) -> str:
     return RETWEET.sub(" ", text) if "RT" in text else text
 
 
-def post_texts(posts: list[str]) -> list[str]:
-    """`post_text` of each; most posts stay as they are."""
-    if max(map(len, posts), default=0) > POST_CHARS:
-        return list(map(post_text, posts))
-    return [post_text(post) if "RT" in post else post for post in posts]
-
-
 def post_chunks(post: str) -> list[str]:
     return post_text(post).split()
 

@@ -12,12 +12,13 @@ from encoder.model.config import AstConfig, Side
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT, Idf, SparseRows, article_rows, post_rows, slot
 from encoder.text.clean import (
+    POST_CHARS,
     Article,
     article_chunks,
     article_text,
     clean_chunk,
     post_chunks,
-    post_texts,
+    post_text,
     validate_texts,
 )
 from encoder.text.fast_clean import MISSED, expand, make_buffers, plain_characters, scan
@@ -63,12 +64,20 @@ class Tokenizer:
         self._lexicon, self._characters = make_lexicon(vocabulary, idf), plain_characters()
 
     def posts(self, texts: Sequence[str]) -> Tokens:
-        return self._tokens(post_texts(validate_texts(texts, Side.POST)), Side.POST)
+        posts = validate_texts(texts, Side.POST)
+        encoded = encode_utf8(posts)
+        data, bounds = join(encoded)
+        cleaned = ((row, post_text(posts[row])) for row in rows_to_clean(data, bounds))
+        if changed := [(row, text) for row, text in cleaned if text != posts[row]]:
+            for row, text in changed:
+                (encoded[row],) = encode_utf8([text])
+            data, bounds = join(encoded)
+        return self._tokens(data, bounds, Side.POST)
 
     def articles(self, texts: Sequence[Article]) -> Tokens:
         """Tokenize articles, each a text or a (title, text)."""
         joined = [article_text(text) for text in validate_texts(texts, Side.ARTICLE)]
-        return self._tokens(joined, Side.ARTICLE)
+        return self._tokens(*join(encode_utf8(joined)), Side.ARTICLE)
 
     def words(self, text: Article, side: Side) -> list[Word]:
         """Return the words of one text, including those beyond the cap on tokens."""
@@ -94,10 +103,9 @@ class Tokenizer:
             return Word(text, ids, NO_SLOT, 0.0)
         return Word(text, ids, index, self.idf.table.item(index))
 
-    def _tokens(self, texts: list[str], side: Side) -> Tokens:
-        encoded = encode_utf8(texts)
-        bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        data, buffers = b"".join(encoded), make_buffers()
+    def _tokens(self, data: bytes, bounds: I64, side: Side) -> Tokens:
+        """`data` has the texts in UTF-8, `bounds` [n + 1] where each begins and the last ends."""
+        buffers = make_buffers()
         rules = self._lexicon, self._characters, buffers
         bodies, places, ends, misses = scan(
             np.frombuffer(data, np.uint8), bounds, *rules, side is Side.POST
@@ -136,3 +144,17 @@ def encode_utf8(texts: list[str]) -> list[bytes]:
         return list(map(str.encode, texts))
     except UnicodeEncodeError:
         return [text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+def join(texts: list[bytes]) -> tuple[bytes, I64]:
+    """The texts as one, and where each begins and the last ends [n + 1]."""
+    return b"".join(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64)
+
+
+def rows_to_clean(data: bytes, bounds: I64) -> list[int]:
+    """The posts that `post_text` may change: long ones, and those that contain "RT"."""
+    letters = np.frombuffer(data, np.uint8)
+    retweets = np.flatnonzero((letters[:-1] == ord("R")) & (letters[1:] == ord("T")))
+    long = np.flatnonzero(np.diff(bounds) > POST_CHARS)  # A character has one byte or more.
+    rows = np.searchsorted(bounds, retweets, "right") - 1
+    return sorted({*rows.tolist(), *long.tolist()})
