@@ -14,7 +14,11 @@ from encoder.errors import InputError
 from encoder.model.config import MAX_TOKENS, Side
 from encoder.model.weights import CODES, F32, I8, I32, I64, SCALES, Weights, position_buckets
 from encoder.support.jit import jit
+from encoder.support.pointers import pointers_to, prefetch
 from encoder.support.readonly import fixed, frozen
+
+TOKENS_AHEAD = 8  # whose vectors are loaded while a token's is added: the table exceeds the caches
+CACHE_LINE = 64  # bytes
 
 
 class TokenTables(NamedTuple):
@@ -96,11 +100,15 @@ def validate_tokens(ids: I32, offsets: I64, vocabulary: int) -> tuple[I32, I64]:
 @jit()
 def write_means(ids: I32, offsets: I64, tables: TokenTables, out: F32) -> None:
     """out[i] = the weighted mean of text i; 0 without tokens."""
+    table, dim = pointers_to(tables.codes), out.shape[1]
     for text in range(len(out)):
         y, first = out[text], offsets[text]
         y[:] = float32(0)
         total = float32(0)
         for at in range(first, offsets[text + 1]):
+            if at + TOKENS_AHEAD < len(ids):
+                for k in range(0, dim, CACHE_LINE):
+                    prefetch(table, ids[at + TOKENS_AHEAD] * np.int64(dim) + k)
             token = ids[at]
             weight = tables.gates[token] * tables.positions[at - first]
             total += weight

@@ -74,6 +74,24 @@ def is_pointer_index(pointer: Any, index: Any) -> bool:
     return isinstance(pointer, Pointer) and isinstance(index, types.Integer)
 
 
+@intrinsic
+def prefetch(context: Any, pointer: Any, index: Any) -> Any:
+    """Starts to load the cache line of an element that is read soon; it has no other effect."""
+    if not is_pointer_index(pointer, index):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(element_address(builder, signature, values), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        read, every_level, data = number(0), number(3), number(1)
+        builder.call(function, [address, read, every_level, data])
+        return context.get_dummy_value()
+
+    return types.void(pointer, index), codegen
+
+
 @type_callable(operator.getitem)
 def type_read(context: Any) -> Any:
     return lambda pointer, index: pointer.dtype if is_pointer_index(pointer, index) else None

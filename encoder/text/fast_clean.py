@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT
 from encoder.support.jit import jit
-from encoder.support.pointers import pointers_to
+from encoder.support.pointers import pointers_to, prefetch
 from encoder.text.clean import to_plain
-from encoder.text.fast_wordpiece import ELLIPSIS, LOW, alphanumeric, find, slot_of, write_word
+from encoder.text.fast_wordpiece import (
+    ELLIPSIS,
+    LOW,
+    PACKED_BYTES,
+    alphanumeric,
+    first_cell,
+    next_entry,
+    slot_of,
+    write_word,
+)
 
 MAX_CHUNK_BYTES = 96  # a longer chunk gives OTHER
 OTHER, NOTHING, SPACE = -1, 0, 32
@@ -34,12 +43,16 @@ LOWER_BIT = 32  # makes an ASCII letter lower-case; `.` and `/` already have it
 
 
 class ScanBuffers(NamedTuple):
-    """Scratch space for one chunk: its cleaned bytes, the same in lower case, and its slots."""
+    """Scratch space: for the chunks of one text, and for the cleaned bytes and slots of a chunk."""
 
     cased: Any  # uint8 [MAX_CHUNK_BYTES]
     low: Any  # uint8 [MAX_CHUNK_BYTES]
     crcs: I64  # [MAX_CHUNK_BYTES]
     slots: I32  # [2 * MAX_CHUNK_BYTES]
+    starts: I64  # [chunks]
+    stops: I64  # [chunks]
+    words: I64  # [chunks], the crc32 of a plain word, else OTHER
+    packed: I64  # [chunks], a plain word by `pack`
 
 
 @cache
@@ -58,13 +71,15 @@ def plain_characters() -> NDArray[np.int8]:
     return table
 
 
-def make_buffers() -> ScanBuffers:
+def make_buffers(bounds: I64) -> ScanBuffers:
     """Allocate buffers; the caller must keep them alive while compiled code uses them."""
+    chunks = (np.diff(bounds).max(initial=0).item() + 1) // 2
     return ScanBuffers(
         np.empty(MAX_CHUNK_BYTES, np.uint8),
         np.empty(MAX_CHUNK_BYTES, np.uint8),
         np.empty(MAX_CHUNK_BYTES, np.int64),
         np.empty(2 * MAX_CHUNK_BYTES, np.int32),
+        *(np.empty(chunks, np.int64) for _ in range(4)),
     )
 
 
@@ -250,22 +265,35 @@ def write_tag(
 
 
 @jit()
-def encode_entry(
-    lexicon: Any, low: Any, data: Any, start: int, stop: int, out: Any, at: int
-) -> int:
-    """As `encode_chunk`, for one entry of the vocabulary, as most chunks are; else OTHER."""
-    crc, last, before = LOW, 0, 0
+def plain_word(lexicon: Any, data: Any, start: int, stop: int) -> tuple[int, int]:
+    """Return the crc32 and `pack` of a chunk in lower case; OTHER if it may need cleaning."""
+    crc, packed, last, before = LOW, 0, 0, 0
     for i in range(start, stop):
         char = lexicon.lower[data[i]]
         if char == 0 or (char == last == before and char >= A) or (char == P and last == T):
-            return OTHER
-        low[i - start] = char
+            return OTHER, 0
         crc = (crc >> 8) ^ lexicon.crc[(crc ^ char) & 255]
+        if i - start < PACKED_BYTES:
+            packed |= char << 8 * (i - start)
         last, before = char, last
-    crc ^= LOW
-    entry = find(lexicon.heads, crc, low, 0, stop - start)
-    if entry < 0:
-        return OTHER
+    return crc ^ LOW, packed | (stop - start) << 8 * PACKED_BYTES
+
+
+@jit()
+def encode_plain(
+    lexicon: Any, crc: int, packed: int, data: Any, start: int, stop: int, out: Any, at: int
+) -> int:
+    """As `encode_chunk`, for a plain word that is one entry of the vocabulary; else OTHER."""
+    heads, place = lexicon.heads, first_cell(crc, lexicon.heads.size)
+    while True:
+        place, entry = next_entry(heads, crc, packed, place)
+        if entry < 0:
+            return OTHER
+        i, first = start + PACKED_BYTES, heads.starts[entry] - start
+        while i < stop and heads.text[first + i] == lexicon.lower[data[i]]:
+            i += 1
+        if i >= stop:
+            break
     slots = 1 if lexicon.slots else 0
     out[at], out[at + 1], out[at + 2] = 1, slots, entry
     if lexicon.slots:
@@ -278,11 +306,6 @@ def encode_chunk(
     lexicon: Any, characters: Any, buffers: Any, data: Any, start: int, stop: int, out: Any, at: int
 ) -> int:
     """Write a chunk's body to out[at:]; return its end, or OTHER."""
-    if not lexicon.usable or stop - start > MAX_CHUNK_BYTES:
-        return OTHER
-    last = encode_entry(lexicon, buffers.low, data, start, stop, out, at)
-    if last != OTHER:
-        return int(last)
     length = clean(data, start, stop, characters, buffers)
     if length < 0 or needs_rules(buffers.low, length):
         return OTHER
@@ -345,6 +368,32 @@ def grow(array: Any, least: int) -> Any:
 
 
 @jit()
+def read_chunks(lexicon: Any, data: Any, at: int, stop: int, post: bool, buffers: Any) -> int:
+    """Write the chunks that cleaning does not remove to the buffers; return their number.
+
+    Meanwhile the cells of the plain words are loaded: the table is larger than the caches.
+    """
+    count = 0
+    while at < stop:
+        gap = space_length(data, at)
+        if gap > 0:
+            at += gap
+            continue
+        start, at = at, chunk_stop(data, at, stop)
+        if is_removed(data, start, at, post):
+            continue
+        crc, packed = OTHER, 0
+        if lexicon.usable and at - start <= MAX_CHUNK_BYTES:
+            crc, packed = plain_word(lexicon, data, start, at)
+        if crc != OTHER:
+            prefetch(lexicon.heads.cells, 2 * first_cell(crc, lexicon.heads.size))
+        buffers.starts[count], buffers.stops[count] = start, at
+        buffers.words[count], buffers.packed[count] = crc, packed
+        count += 1
+    return count
+
+
+@jit()
 def scan(
     text: Any, bounds: I64, lexicon: Any, characters: Any, scratch: Any, post: bool
 ) -> tuple[I32, I64, I64, I64]:
@@ -363,22 +412,19 @@ def scan(
     )
     end = chunks = missed = 0
     for i in range(len(ends)):
-        at, stop = bounds[i], bounds[i + 1]
-        while at < stop:
-            gap = space_length(data, at)
-            if gap > 0:
-                at += gap
-                continue
-            start, at = at, chunk_stop(data, at, stop)
-            if is_removed(data, start, at, post):
-                continue
-            needed = end + NUMBERS_PER_BYTE * (at - start) + 2
+        for n in range(read_chunks(words, data, bounds[i], bounds[i + 1], post, buffers)):
+            start, stop, crc = buffers.starts[n], buffers.stops[n], buffers.words[n]
+            needed = end + NUMBERS_PER_BYTE * (stop - start) + 2
             if needed > len(bodies):
                 bodies = grow(bodies, needed)
-            last = encode_chunk(words, chars, buffers, data, start, at, pointers_to(bodies), end)
+            out, last = pointers_to(bodies), OTHER
+            if crc != OTHER:
+                last = encode_plain(words, crc, buffers.packed[n], data, start, stop, out, end)
+            if last == OTHER and words.usable and stop - start <= MAX_CHUNK_BYTES:
+                last = encode_chunk(words, chars, buffers, data, start, stop, out, end)
             places[chunks] = MISSED if last == OTHER else end
             if last == OTHER:
-                misses[missed], misses[missed + 1] = start, at
+                misses[missed], misses[missed + 1] = start, stop
                 missed += 2
             else:
                 end = last

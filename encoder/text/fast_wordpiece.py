@@ -12,23 +12,26 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.model.weights import I32, I64
+from encoder.model.weights import I64
 from encoder.score.lexical import GOLDEN, NO_SLOT, SLOT_BITS, Idf
 from encoder.support.jit import jit
 from encoder.text.vocabulary import Scripts, Vocabulary, WordPiece
 
 LOW = 0xFFFFFFFF
+PACKED_BYTES = 7  # of an entry in its cell
 ELLIPSIS = 1  # the byte that represents '…' among ASCII bytes
 
 
 class Entries(NamedTuple):
-    """The word starts or the continuations of a vocabulary: a hash table from crc32 to entry."""
+    """The word starts or the continuations of a vocabulary: a hash table from crc32 to id.
 
-    cells: I64  # crc32 << 32 | number of the entry + 1; 0: empty
+    A cell holds a short entry whole, so that a word costs one access to distant memory.
+    """
+
+    cells: I64  # [2 * size]: crc32 << 32 | id + 1, or 0 if empty; and the entry by `pack`
     size: int  # of the table, a power of two
-    starts: I64  # [entries + 1], offsets into `text`
+    starts: I64  # [ids], where an entry begins in `text`
     text: Any  # all entries' bytes, uint8
-    ids: I32  # [entries]
 
 
 class Lexicon(NamedTuple):
@@ -74,13 +77,16 @@ def build_lexicon(vocabulary: Vocabulary) -> Lexicon:
 
 
 def make_entries(ids: dict[str, int]) -> Entries:
-    """Build the hash table, at most a quarter full."""
+    """Build the hash table, at most half full."""
     texts = [entry.encode("utf-8", "surrogatepass") for entry in ids]
-    starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    cells = np.zeros(1 << (4 * len(texts) + 4).bit_length(), np.int64)
-    insert(cells, np.array(list(map(crc32, texts)), np.int64))
-    text = np.array(np.frombuffer(b"".join(texts), np.uint8))
-    return Entries(cells, len(cells), starts, text, np.array(list(ids.values()), np.int32))
+    bounds = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    size = 1 << (2 * len(texts) + 2).bit_length()
+    cells, text = np.zeros(2 * size, np.int64), np.frombuffer(b"".join(texts), np.uint8).copy()
+    numbers = np.array(list(ids.values()), np.int64)
+    insert(cells, np.array(list(map(crc32, texts)), np.int64), numbers, text, bounds)
+    starts = np.zeros(numbers.max(initial=0) + 1, np.int64)
+    starts[numbers] = bounds[:-1]
+    return Entries(cells, size, starts, text)
 
 
 def lower_letters() -> NDArray[np.uint8]:
@@ -103,32 +109,53 @@ def first_cell(crc: int, size: int) -> int:
 
 
 @jit()
-def insert(cells: I64, crcs: I64) -> None:
-    """Insert these crc32 into the table."""
+def pack(word: Any, start: int, stop: int) -> int:
+    """The length of word[start:stop] and its first `PACKED_BYTES` bytes as one number."""
+    packed = min(stop - start, 255) << 8 * PACKED_BYTES
+    for i in range(min(stop - start, PACKED_BYTES)):
+        packed |= word[start + i] << 8 * i
+    return packed
+
+
+@jit()
+def insert(cells: I64, crcs: I64, ids: I64, text: Any, bounds: I64) -> None:
+    """Insert the entries text[bounds[n]:bounds[n + 1]] into the table."""
+    size = len(cells) // 2
     for number in range(len(crcs)):
-        at = first_cell(crcs[number], len(cells))
-        while cells[at] != 0:
-            at = (at + 1) & (len(cells) - 1)
-        cells[at] = crcs[number] << 32 | (number + 1)
+        at = first_cell(crcs[number], size)
+        while cells[2 * at] != 0:
+            at = (at + 1) & (size - 1)
+        cells[2 * at] = crcs[number] << 32 | (ids[number] + 1)
+        cells[2 * at + 1] = pack(text, bounds[number], bounds[number + 1])
 
 
 @jit()
 def find(entries: Any, crc: int, word: Any, start: int, stop: int) -> int:
     """Return the id of word[start:stop], given its crc32; -1 if there is no such entry."""
+    packed, at = pack(word, start, stop), first_cell(crc, entries.size)
+    while True:
+        at, entry = next_entry(entries, crc, packed, at)
+        if entry < 0:
+            return -1
+        i, first = start + PACKED_BYTES, entries.starts[entry] - start
+        while i < stop and entries.text[first + i] == word[i]:
+            i += 1
+        if i >= stop:
+            return int(entry)
+
+
+@jit()
+def next_entry(entries: Any, crc: int, packed: int, at: int) -> tuple[int, int]:
+    """Return the next cell, and the id of the next entry from `at` on; -1 if there is none.
+
+    An entry of more than `PACKED_BYTES` is yet to be compared.
+    """
     cells = entries.cells
-    at = first_cell(crc, entries.size)
-    while cells[at] != 0:
-        if (cells[at] >> 32) & LOW == crc:
-            number = (cells[at] & LOW) - 1
-            first = entries.starts[number]
-            if entries.starts[number + 1] - first == stop - start:
-                i = start
-                while i < stop and entries.text[first + i - start] == word[i]:
-                    i += 1
-                if i == stop:
-                    return int(entries.ids[number])
-        at = (at + 1) & (entries.size - 1)
-    return -1
+    while cells[2 * at] != 0:
+        cell, at = at, (at + 1) & (entries.size - 1)
+        if cells[2 * cell + 1] == packed and (cells[2 * cell] >> 32) & LOW == crc:
+            return at, (cells[2 * cell] & LOW) - 1
+    return at, -1
 
 
 @jit()

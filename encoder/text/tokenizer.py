@@ -105,7 +105,7 @@ class Tokenizer:
 
     def _tokens(self, data: bytes, bounds: I64, side: Side) -> Tokens:
         """`data` has the texts in UTF-8, `bounds` [n + 1] where each begins and the last ends."""
-        buffers = make_buffers()
+        buffers = make_buffers(bounds)
         rules = self._lexicon, self._characters, buffers
         bodies, places, ends, misses = scan(
             np.frombuffer(data, np.uint8), bounds, *rules, side is Side.POST

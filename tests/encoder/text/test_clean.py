@@ -224,8 +224,8 @@ def compiled(text: str, side: Side = Side.POST) -> tuple[list[list[int]], list[i
 def scanned(text: str, side: Side, known: bool = True) -> tuple[I32, I64, I64, I64]:
     """What the first pass makes of a text, by a known vocabulary or by none."""
     data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-    lexicon, buffers = OURS._lexicon._replace(usable=known), make_buffers()
     bounds, post = np.array([0, len(data)], np.int64), side is Side.POST
+    lexicon, buffers = OURS._lexicon._replace(usable=known), make_buffers(bounds)
     result: tuple[I32, I64, I64, I64] = scan(data, bounds, lexicon, OURS._characters, buffers, post)
     return result
 
@@ -265,8 +265,10 @@ def test_every_character_is_read_like_the_rules() -> None:
         assert missed or result == ruled(f"a{chr(code)}b"), hex(code)
 
 
-def test_words_with_colliding_crc32_are_distinct() -> None:
-    first, second = "plumless", "buckeroo"
+@pytest.mark.parametrize(
+    ("first", "second"), [("plumless", "buckeroo"), ("quickenaspjwwk", "quickenrnrsgud")]
+)
+def test_words_with_colliding_crc32_are_distinct(first: str, second: str) -> None:
     assert crc32(first.encode()) == crc32(second.encode())
     vocabulary = WordPiece.from_lines(["[UNK]", "…", first])
     tokens = Tokenizer(vocabulary, None, AstConfig(post_tokens=8)).posts([f"{first} {second}"])
