@@ -11,6 +11,7 @@ from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_score
 from encoder.score.top import lowest_of_highest
 from encoder.support.jit import jit
+from encoder.support.pointers import pointers_to, prefetch
 from worker.simd.registers import LANES, broadcast, highest_lane, largest, load, maximum
 from worker.simd.rounded import add_products
 
@@ -42,6 +43,15 @@ class SweepTotals(NamedTuple):
     chosen: F32  # [n, m], the most that their scores may be
 
 
+class ListedWords(NamedTuple):
+    """The posts' words that have lists: those of post i begin at the row's first entry."""
+
+    stops: I64  # [n], their ends
+    places: I64  # [entries], where each list is read next
+    ends: I64  # [entries], of the lists
+    weights: F32  # [entries]
+
+
 @jit()
 def sweep(
     tile: Any, posts: Any, groups: I32, scales: F32, slack: F32, times: I64,
@@ -55,17 +65,21 @@ def sweep(
     """
     pairs, exact, end = np.empty((64, 2), np.int64), np.empty(64, np.float32), 0
     room = len(limits.thresholds)
-    places, ends = np.empty((2, len(posts.slots)), np.int64)
+    count = len(posts.slots)
+    words = ListedWords(
+        np.empty(len(times), np.int64), np.empty(count, np.int64), np.empty(count, np.int64),
+        np.empty(count, np.float32),
+    )  # fmt: skip
     memory = np.empty(posts_at_once * part, np.float32)
     above, least = np.empty((2, posts_at_once), np.float32)
     for first in range(0, len(times), posts_at_once):
         last = min(first + posts_at_once, len(times))
-        begin_lists(posts, lists, first, last, places, ends)
+        begin_lists(posts, lists, first, last, words)
         least[:] = OUT_OF_REACH
         for low in range(0, room, part):
             high = min(low + part, room)
             scores = memory[: posts_at_once * (high - low)].reshape(posts_at_once, high - low)
-            write_rare(posts, lists, places, ends, first, last, low, scores)
+            write_rare(posts, lists, words, first, last, low, scores)
             rows = slice(first, first + posts_at_once)
             add_products(tile, groups[rows], scales[rows], panels, scale, excess, low, scores)
             scores, held = scores[: last - first], limits.expiry[low:high]
@@ -90,33 +104,43 @@ def write_columns(posts: Any, column: I32, rows: F32) -> None:
 
 
 @jit()
-def begin_lists(posts: Any, lists: Any, first: int, last: int, places: I64, ends: I64) -> None:
-    """The begin and end of each word's list; empty for words with a column."""
-    for e in range(posts.indptr[first], posts.indptr[last]):
-        places[e] = ends[e] = 0
-        slot = posts.slots[e]
-        if lists.column[slot] < 0:
-            places[e], ends[e] = lists.starts[slot], lists.starts[slot + 1]
+def begin_lists(posts: Any, lists: Any, first: int, last: int, words: Any) -> None:
+    """Collect the posts' words that have lists, at their begin."""
+    for post in range(first, last):
+        end = posts.indptr[post]
+        for e in range(posts.indptr[post], posts.indptr[post + 1]):
+            slot = posts.slots[e]
+            start, stop = lists.starts[slot], lists.starts[slot + 1]
+            words.places[end], words.ends[end] = start, stop
+            words.weights[end] = posts.weights[e]
+            end += (lists.column[slot] < 0) & (start < stop)  # no branch: it would be mispredicted
+        words.stops[post] = end
 
 
 @jit()
 def write_rare(
-    posts: Any, lists: Any, places: I64, ends: I64, first: int, last: int, low: int, out: F32
+    posts: Any, lists: Any, words: Any, first: int, last: int, low: int, out: F32
 ) -> None:
     """Write the products of the words in lists, for the seeds from `low` on.
 
-    The lists are read from `places`, where the previous part stopped.
+    The lists are read on from where the previous part stopped. Where there are several parts, the
+    lists exceed the caches, so those of the next post are loaded meanwhile.
     """
     high, seeds, weights = low + out.shape[1], lists.seeds, lists.weights
+    distant_seeds, distant_weights = pointers_to(seeds), pointers_to(weights)
     for post in range(first, last):
+        if low > 0 and post + 1 < last:
+            for e in range(posts.indptr[post + 1], words.stops[post + 1]):
+                prefetch(distant_seeds, words.places[e])
+                prefetch(distant_weights, words.places[e])
         scores = out[post - first]
         scores[:] = 0
-        for e in range(posts.indptr[post], posts.indptr[post + 1]):
-            at, end, weight = np.uint64(places[e]), np.uint64(ends[e]), posts.weights[e]
+        for e in range(posts.indptr[post], words.stops[post]):
+            at, end, weight = np.uint64(words.places[e]), np.uint64(words.ends[e]), words.weights[e]
             while at < end and seeds[at] < high:
                 scores[np.uint64(seeds[at] - low)] += weight * weights[at]
                 at += np.uint64(1)
-            places[e] = at
+            words.places[e] = at
 
 
 @jit()
