@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, YES, kafka_options, since_option
 from newsift.cli.output import print_fields, print_json, table
-from newsift.cli.signals import end_on_sigterm
+from newsift.cli.signals import Terminated
 from newsift.cli.terminal import confirm_publish, require_yes
 from newsift.operations.events import (
     IN_FORCE,
@@ -43,7 +44,7 @@ from newsift.operations.promises import (
     set_promise,
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
-from newsift.operations.times import parse_seconds, parse_since
+from newsift.operations.times import parse_seconds
 from worker.config import Config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected
@@ -237,7 +238,7 @@ def learn_repeatedly(training: ProfileTraining, every: float) -> None:
 
     If another person has published in between, the next round tries again.
     """
-    with end_on_sigterm():
+    with suppress(Terminated):
         while True:
             time.sleep(every)
             proposal, state = training.propose()
@@ -323,12 +324,12 @@ def forget(name: str, yes: bool, config: Config) -> None:
     show_default=True,
     help="The probability that the promise holds.",
 )
-@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.", default="24h")
 @YES
 @JSON
 @kafka_options
 def promise(
-    name: str, precision: float, confidence: float, start: int | None, yes: bool, as_json: bool,
+    name: str, precision: float, confidence: float, start: int, yes: bool, as_json: bool,
     config: Config,
 ) -> None:  # fmt: skip
     """Compute the threshold above which EVENT's matches have a promised precision, and set it.
@@ -347,8 +348,7 @@ def promise(
             return
         profile = require_profile(event)
         target = PromiseTarget.for_profile(profile, precision, confidence)
-        begin = parse_since("24h") if start is None else start
-        evidence = read_evidence(cluster, config, profile, target, begin)
+        evidence = read_evidence(cluster, config, profile, target, start)
         if not as_json:
             click.echo(_evidence_text(target, evidence))
         consent = _confirm_threshold(profile, evidence, yes)

@@ -31,7 +31,7 @@ from newsift.operations.labels import (
 )
 from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import now_text, parse_since
+from newsift.operations.times import now_text
 from newsift.statistics.estimates import agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.queues import Question
@@ -43,7 +43,6 @@ VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
 UNDO_KEYS, QUIT_KEYS, ESCAPE = ("z", "\x7f", "\x08"), ("q", "\x04"), "\x1b"
 MAX_POST_LINES = 40  # the lines of a longer post are joined
 KEY_HELP = "[y] on  [n] off  [u] unsure  [z] undo  [q] quit"
-DEFAULT_SPAN = "24h"
 EVENT = click.option("--event", metavar="NAME", help="Only of this event.")
 
 
@@ -59,9 +58,9 @@ def labels() -> None:
     show_default=True, help="Matches drawn at random, or posts around the threshold.",
 )  # fmt: skip
 @click.option("--by", metavar="NAME", help="The name of the judge; yours if not given.")
-@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.")
+@since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.", default="24h")
 @kafka_options
-def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: Config) -> None:
+def ask(event: str, kind: QueueKind, by: str | None, start: int, config: Config) -> None:
     """Ask whether posts are on EVENT, one at a time; each answer is published at once.
 
     The queue certify draws matches at random, one of each story, so that the answers can prove the
@@ -78,10 +77,9 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int | None, config: 
     check_names(**{"EVENT": event, "--by": name})
     with label_topic(config, create=True) as topic:
         labels = topic.state().event_labels(event)
-        begin = parse_since(DEFAULT_SPAN) if start is None else start
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
         frozen = freeze_queue(
-            topic.cluster, config, event, kind, begin, labels, profile, token_hex(8)
+            topic.cluster, config, event, kind, start, labels, profile, token_hex(8)
         )
     if frozen.queue.next({}) is None:
         notify(

@@ -35,11 +35,11 @@ YES = click.option("--yes", is_flag=True, help="Publish without asking.")
 
 
 def since_option(
-    help_text: str, required: bool = False
+    help_text: str, required: bool = False, default: str | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """--since TIME; the command gets milliseconds as `start`."""
     return click.option(
-        "--since", "start", metavar="TIME", required=required, help=help_text,
+        "--since", "start", metavar="TIME", required=required, default=default, help=help_text,
         callback=lambda _ctx, _param, text: None if text is None else parse_since(text),
     )  # fmt: skip
 

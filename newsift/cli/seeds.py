@@ -1,6 +1,6 @@
 """`newsift seeds`: list, add, change, follow, move and remove seeds."""
 
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
-from newsift.cli.signals import end_on_sigterm
+from newsift.cli.signals import Terminated
 from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
 from newsift.files.read import DASH
 from newsift.files.records import ENDINGS, read_records, write_records
@@ -34,7 +34,7 @@ from newsift.operations.seed_drafts import (
     require_articles,
 )
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, seed_fields
-from newsift.operations.seed_topic import SeedTopic, find_key, seed_topic
+from newsift.operations.seed_topic import find_key, seed_topic
 from newsift.operations.times import parse_seconds, parse_until
 from newsift.web.addresses import PrivateFirst
 from newsift.web.client import SAVE_THE_TEXT, RequestLimits, parse_web_address
@@ -318,7 +318,7 @@ def follow(
     address = parse_web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
-    with end_on_sigterm(), feed_state(feed, file, dry) as (last_state, store):
+    with suppress(Terminated), feed_state(feed, file, dry) as (last_state, store):
         notify(f"following {feed}; its state is in {file}")
         follower = Follower(web, last_state, options, config, store, click.echo)
         FollowLoop(follower, pause, once or dry, names_versions=True).run()
@@ -362,7 +362,9 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
         topic.publish(records, before)
         notify(f"{plural(len(records), 'seed')} imported")
         if at_terminal() if preview is None else preview:
-            _preview_events(topic, config, list(state.seeds.values()))
+            from newsift.cli.seed_preview import preview_events
+
+            preview_events(topic, config, list(state.seeds.values()))
     notify_version(before)
     if without_key is not None:
         notify("a record without a key is left out: a compacted topic takes none")
@@ -370,16 +372,3 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
         notify(f"refused, as in every worker: {seed.id}: {seed.reason}")
     if len(refusals) > MAX_REPORTED_SEEDS:
         notify(f"{len(refusals) - MAX_REPORTED_SEEDS} more are refused; see newsift seeds list")
-
-
-def _preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:
-    from newsift.cli.seed_preview import advise, preview_limits, report_preview
-    from newsift.operations.model_context import MAX_AUTO_THRESHOLDS, load_context
-    from newsift.operations.seed_preview import count_event_seeds, preview_published
-
-    state = topic.state()
-    events = count_event_seeds(state, seeds)
-    context = load_context(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
-    if context and (preview := preview_published(topic, context, state, seeds, preview_limits())):
-        report_preview(preview, events, config.topics.posts)
-    advise(events)

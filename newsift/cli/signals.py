@@ -15,6 +15,10 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RESEND_S = 0.1
 
 
+class Terminated(KeyboardInterrupt):
+    """By SIGTERM, which is the regular end of a command that runs until it is ended."""
+
+
 @contextmanager
 def interruptible() -> Iterator[list[int]]:
     """Raise KeyboardInterrupt on each signal and list the signals; ignored ones stay ignored."""
@@ -22,7 +26,7 @@ def interruptible() -> Iterator[list[int]]:
 
     def interrupt(kind: int, _frame: FrameType | None) -> None:
         signals.append(kind)
-        raise KeyboardInterrupt
+        raise Terminated if kind == signal.SIGTERM else KeyboardInterrupt
 
     with _handle_signals(interrupt), _resend_lost(signals):
         yield signals
@@ -35,7 +39,7 @@ def _resend_lost(signals: list[int]) -> Iterator[None]:
     timers: list[threading.Timer] = []
 
     def unraisable(event: Any) -> None:
-        if event.exc_type is not KeyboardInterrupt or not signals:
+        if not issubclass(event.exc_type, KeyboardInterrupt) or not signals:
             before(event)
             return
         timers.append(threading.Timer(RESEND_S, signal.pthread_kill, (main.ident, signals[-1])))
@@ -65,26 +69,6 @@ def on_interrupt(loop: "AbstractEventLoop", callback: Callable[[int], object]) -
     for kind in INTERRUPTS:
         if signal.getsignal(kind) is not signal.SIG_IGN:
             loop.add_signal_handler(kind, callback, kind)
-
-
-class _SigtermSignal(BaseException):
-    pass
-
-
-@contextmanager
-def end_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the block without an error; for commands that run until they are ended."""
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        raise _SigtermSignal
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except _SigtermSignal:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
