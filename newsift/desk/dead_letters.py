@@ -63,8 +63,7 @@ class DeadLetterList:
             }
 
     def _take(self, letter: DeadLetter) -> None:
-        identity = f"{letter.id}\0{letter.attempt}\0{letter.input_time}"
-        digest = blake2b(identity.encode(), digest_size=12).digest()
+        digest = blake2b(repr(letter.identity).encode(), digest_size=12).digest()
         if digest in self._letter_digests:
             return
         self._letter_digests[digest] = None

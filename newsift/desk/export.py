@@ -144,13 +144,10 @@ class MatchCounts:
 
 
 def arrival_time(record: MatchRecord) -> int:
-    """Kafka's time of the post; else the time of its processing."""
+    """Kafka's time of the post; else the time of its processing, 0 if it cannot be read."""
     if 0 < record.source.timestamp <= LAST_MS:
         return record.source.timestamp
-    try:
-        return milliseconds(utc(record.processed_at))
-    except (ValueError, OverflowError):
-        return 0
+    return milliseconds(utc(record.processed_at))
 
 
 def _clip_score(score: float) -> float:

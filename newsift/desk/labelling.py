@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
-from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -63,16 +62,18 @@ class LabelSession:
     """One judge's queue, for all tabs that show it. Thread-safe."""
 
     def __init__(
-        self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = ()
-    ) -> None:
-        """`messages` are warnings of the draw."""
+        self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = (),
+        replaced_because: str = "", clock_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """`messages` are warnings of the draw; `clock_s` is its time by the clock of the queues."""
         self.token, self.at = secrets.token_hex(8), now_text()
+        self.replaced_because = replaced_because  # empty if it replaced no other queue
+        self.drawn_at = self.used_at = clock_s
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
-        self._step_ids = count(1)
-        self._undoable: list[int] = []  # step ids of answers; the page names one to undo it
         self._changes = 0
+        self._undoable: list[int] = []  # the change of each answer; the page names one to undo it
 
     @property
     def version(self) -> str:
@@ -146,8 +147,8 @@ class LabelSession:
             return True
 
     def _count_step(self) -> None:
-        self._undoable.append(next(self._step_ids))
         self._changes += 1
+        self._undoable.append(self._changes)
 
     def _card(self, question: Question | None) -> State | None:
         """Does not reveal how the post was drawn."""
@@ -199,13 +200,6 @@ class QueueKey(NamedTuple):
     kind: QueueKind
 
 
-class ActiveQueue(NamedTuple):
-    session: LabelSession
-    since: float
-    used_at: float
-    replaced_because: str  # empty if it replaced no other queue
-
-
 class LabelQueues:
     """Draws queues, and holds those used last. Thread-safe."""
 
@@ -216,11 +210,11 @@ class LabelQueues:
         self.outbox = LabelOutbox(config)
         self._config, self._mirrors, self._executor = config, mirrors, executor
         self._clock, self._lock = clock, Lock()
-        self._active: OrderedDict[QueueKey, ActiveQueue] = OrderedDict()
-        self._draws: dict[QueueKey, tuple[Future[LabelSession], str]] = {}
+        self._active: OrderedDict[QueueKey, LabelSession] = OrderedDict()
+        self._draws: dict[QueueKey, Future[LabelSession]] = {}
         self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
-    def queue(self, key: QueueKey) -> ActiveQueue | None:
+    def queue(self, key: QueueKey) -> LabelSession | None:
         """Returns None while this queue or too many others are being drawn."""
         with self._lock:
             active = self._active.get(key)
@@ -230,72 +224,64 @@ class LabelQueues:
             self._active.pop(key, None)
             if key not in self._draws:
                 if len(self._draws) >= MAX_DRAWS:  # some may be done, of pages that were closed
-                    self._draws = {k: draw for k, draw in self._draws.items() if not draw[0].done()}
+                    self._draws = {k: draw for k, draw in self._draws.items() if not draw.done()}
                 if len(self._draws) >= MAX_DRAWS:
                     return None
-                self._draws[key] = self._executor.submit(self._draw, key), why or ""
-            draw, why = self._draws[key]
+                self._draws[key] = self._executor.submit(self._draw, key, why or "")
+            draw = self._draws[key]
         wait([draw], DRAW_WAIT_S)
         if not draw.done():
             return None
-        try:
-            session = draw.result()
-        except BaseException:
-            with self._lock:
-                self._draws.pop(key, None)
-            raise
         with self._lock:
-            if self._draws.pop(key, None) is None and key in self._active:
-                # Another thread activated it first.
+            is_first = self._draws.pop(key, None) is not None  # else another thread activated it
+            session = draw.result()  # or what the draw raised
+            if not is_first and key in self._active:
                 return self._active[key]
-            return self._activate(key, ActiveQueue(session, self._clock(), 0.0, why))
+            return self._activate(key, session)
 
     def session(self, key: QueueKey, token: str) -> LabelSession:
         """Raises if the queue has ended."""
         with self._lock:
             active = self._active.get(key)
-            if (
-                active is None
-                or active.session.token != token
-                or self._end_reason(key, active) is not None
-            ):
+            if active is None or active.token != token or self._end_reason(key, active) is not None:
                 raise InputError(
                     "queue: has ended, as another was started or the desk restarted; load the page"
                 )
-            return self._activate(key, active).session
+            return self._activate(key, active)
 
     def discard(self, key: QueueKey, token: str) -> bool:
         """The next question comes from a new queue; False if this one has ended."""
         with self._lock:
             active = self._active.get(key)
-            if active is None or active.session.token != token:
+            if active is None or active.token != token:
                 return False
             del self._active[key]
             return True
 
-    def _end_reason(self, key: QueueKey, active: ActiveQueue | None) -> str | None:
+    def _end_reason(self, key: QueueKey, active: LabelSession | None) -> str | None:
         """Empty if the page need not name it, None if the queue has not ended."""
         if active is None:
             return ""
         state, now = self._mirrors.control, self._clock()
         profile = state.profiles.get(key.event)
-        if state.complete and (profile.version if profile else "") != active.session.version:
+        if state.complete and (profile.version if profile else "") != active.version:
             return "the event's profile has changed, and scores differently"
         if now - active.used_at > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
-        return "" if active.session.empty and now - active.since > EMPTY_QUEUE_S else None
+        return "" if active.empty and now - active.drawn_at > EMPTY_QUEUE_S else None
 
-    def _activate(self, key: QueueKey, active: ActiveQueue) -> ActiveQueue:
-        self._active[key] = active = active._replace(used_at=self._clock())
+    def _activate(self, key: QueueKey, active: LabelSession) -> LabelSession:
+        active.used_at = self._clock()
+        self._active[key] = active
         self._active.move_to_end(key)
         while len(self._active) > 1 and (
             len(self._active) > MAX_QUEUES
-            or sum(queue.session.size for queue in self._active.values()) > MAX_QUEUED_POSTS
+            or sum(session.size for session in self._active.values()) > MAX_QUEUED_POSTS
         ):
             self._active.popitem(last=False)
         return active
 
-    def _draw(self, key: QueueKey) -> LabelSession:
+    def _draw(self, key: QueueKey, replaced_because: str) -> LabelSession:
         start = now_ms() - DAY_MS  # as `newsift labels ask` does
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
@@ -305,4 +291,4 @@ class LabelQueues:
                 cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce
             )
         answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
-        return LabelSession(frozen, answers, messages)
+        return LabelSession(frozen, answers, messages, replaced_because, self._clock())

@@ -42,6 +42,15 @@ class DeadLetter:
     sha256: str  # of the input, likewise; "" where it was null
 
     @property
+    def identity(self) -> tuple[str, int, str]:
+        """The same for a message that is delivered twice.
+
+        Another attempt has another source; a message at the same place of a recreated topic has
+        another time.
+        """
+        return self.id, self.attempt, self.input_time
+
+    @property
     def retry_key(self) -> RetryKey:
         """It contains the digest, so that other bytes never count as this letter's retry."""
         value = self.message.value
@@ -120,11 +129,9 @@ class LetterSelection:
         ids: set[tuple[str, int, str]] = set()
         start = None if since is None else cluster.offsets_at(topic, since)
         for letter in map(parse_letter, chain.from_iterable(cluster.read(topic, start))):
-            # A message that is delivered twice is one dead letter. Another attempt has another
-            # source; a message at the same place of a recreated topic has another time.
-            if (identity := (letter.id, letter.attempt, letter.input_time)) in ids:
+            if letter.identity in ids:
                 continue
-            ids.add(identity)
+            ids.add(letter.identity)
             if letter.id in self.names if self.names else self.reason in (None, letter.reason):
                 yield letter
 

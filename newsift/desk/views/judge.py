@@ -75,11 +75,11 @@ class UndoRequest(QueueAction, frozen=True, kw_only=True):
 def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
     """The state of the queue, or that it is being drawn."""
     key = _queue_key(request)
-    active = desk.queues.queue(key)
-    if active is None:
+    session = desk.queues.queue(key)
+    if session is None:
         return {"drawing": True}
-    active.session.merge(desk.mirrors.labels.event_labels(key.event))
-    return active.session.state() | {"drawing": False, "why": active.replaced_because}
+    session.merge(desk.mirrors.labels.event_labels(key.event))
+    return session.state() | {"drawing": False, "why": session.replaced_because}
 
 
 def _outcome(state: dict[str, Any]) -> str:

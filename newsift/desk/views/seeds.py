@@ -67,9 +67,9 @@ class ChangeAction(Action, frozen=True, kw_only=True):
 
     id: str
     etag: str
-    threshold: float | UnsetType | None = UNSET
     event: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
+    threshold: float | UnsetType | None = UNSET
     expires_at: str | UnsetType | None = UNSET  # 7d, or a moment
     paused: bool | UnsetType = UNSET
 
@@ -145,12 +145,8 @@ def one_seed(desk: Desk, request: SeedRequest) -> SeedRow:
 
 @post_endpoint("/api/seeds/set", ChangeAction, "seeds.set")
 def change(desk: Desk, request: ChangeAction) -> dict[str, Any]:
-    values = msgspec.structs.asdict(request)
-    changes = {
-        name: values[name]
-        for name in ("event", "title", "threshold", "expires_at", "paused")
-        if values[name] is not UNSET
-    }
+    fields = msgspec.to_builtins(request)  # without those that are not set
+    changes = {name: fields[name] for name in fields if name not in ("by", "id", "etag")}
     if changes.get("expires_at"):
         changes["expires_at"] = rfc3339(parse_until(changes["expires_at"], "ends"))
     if "paused" in changes:
@@ -204,8 +200,7 @@ class DraftRequest(msgspec.Struct, frozen=True):
 
     def draft(self) -> SeedDraft:
         record = parse_object(self.value.encode("utf-8", "surrogatepass"))
-        changes = msgspec.structs.asdict(self.edits)
-        changes = {key: value for key, value in changes.items() if value is not UNSET}
+        changes = msgspec.to_builtins(self.edits)  # without those that are not set
         if ends := changes.get("expires_at"):
             changes["expires_at"] = rfc3339(parse_until(ends, "ends"))
         doubt = self.doubt

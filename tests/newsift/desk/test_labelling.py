@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError, NewsiftError
 from newsift.desk import labelling
 from newsift.desk.api import MAX_POST_CHARS
-from newsift.desk.labelling import ActiveQueue, LabelQueues, LabelSession, QueueKey
+from newsift.desk.labelling import LabelQueues, LabelSession, QueueKey
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor
 from newsift.files.rows import parse_match_record
@@ -69,7 +69,7 @@ def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
         created.outbox.stop()
 
 
-def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> ActiveQueue:
+def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> LabelSession:
     until(lambda: queues.queue(whose))
     queue = queues.queue(whose)
     assert queue is not None
@@ -79,12 +79,12 @@ def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> ActiveQueue:
 def test_a_queue_is_drawn_once_for_all_tabs(kafka: Kafka, at: FakeMirrors) -> None:
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     with judging(at) as queues:
-        first = drawn_queue(queues).session
+        first = drawn_queue(queues)
         kafka.fill(MATCHES, [match(str(n)) for n in range(100, 200)])
-        assert drawn_queue(queues).session is first
+        assert drawn_queue(queues) is first
         assert queues.session(ANN, first.token) is first
         assert first.size == len(NAMES)
-        ben = drawn_queue(queues, ANN._replace(by="ben")).session
+        ben = drawn_queue(queues, ANN._replace(by="ben"))
         assert (ben.size, ben.token != first.token) == (len(NAMES) + 100, True)
         assert queues.session(ANN, first.token) is first
 
@@ -96,10 +96,10 @@ def test_another_profile_begins_another_queue(kafka: Kafka, at: FakeMirrors) -> 
         assert first.replaced_because == ""
         at.version = "0123456789ab"
         with pytest.raises(InputError, match="has ended"):
-            queues.session(ANN, first.session.token)
+            queues.session(ANN, first.token)
         second = drawn_queue(queues)
         assert "profile has changed" in second.replaced_because
-        assert second.session.token != first.session.token
+        assert second.token != first.token
 
 
 def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors) -> None:
@@ -107,24 +107,24 @@ def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors
     with judging(at) as queues:
         first = drawn_queue(queues)
         at.seconds = labelling.MAX_IDLE_S
-        assert drawn_queue(queues).session is first.session
+        assert drawn_queue(queues) is first
         at.seconds *= 2.1
         second = drawn_queue(queues)
         assert "half a day" in second.replaced_because
-        queues.discard(ANN, first.session.token)  # of a tab that shows the first
-        assert drawn_queue(queues).session is second.session
-        queues.discard(ANN, second.session.token)
-        assert drawn_queue(queues).session is not second.session
+        queues.discard(ANN, first.token)  # of a tab that shows the first
+        assert drawn_queue(queues) is second
+        queues.discard(ANN, second.token)
+        assert drawn_queue(queues) is not second
 
 
 def test_an_empty_queue_is_drawn_again_after_some_time(kafka: Kafka, at: FakeMirrors) -> None:
     with judging(at) as queues:
-        assert drawn_queue(queues).session.empty
+        assert drawn_queue(queues).empty
         kafka.fill(MATCHES, [match(n) for n in NAMES])
         for _ in range(4):  # a page that asks again and again
-            assert drawn_queue(queues).session.empty
+            assert drawn_queue(queues).empty
             at.seconds += labelling.EMPTY_QUEUE_S / 3
-        assert not drawn_queue(queues).session.empty
+        assert not drawn_queue(queues).empty
 
 
 def test_the_least_recently_used_queue_is_discarded(
@@ -134,7 +134,7 @@ def test_the_least_recently_used_queue_is_discarded(
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     three = [ANN._replace(by=by) for by in ("a", "b", "c")]
     with judging(at) as queues:
-        tokens = [drawn_queue(queues, whose).session.token for whose in three[:2]]
+        tokens = [drawn_queue(queues, whose).token for whose in three[:2]]
         queues.session(three[0], tokens[0])
         drawn_queue(queues, three[2])
         assert queues.session(three[0], tokens[0]).token == tokens[0]
@@ -162,7 +162,7 @@ def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:
         assert [queues.queue(key) for key in keys] == [None] * 3
         assert len(queues._draws) == labelling.MAX_DRAWS
         go.set()
-        assert all(drawn_queue(queues, key).session.empty for key in keys)
+        assert all(drawn_queue(queues, key).empty for key in keys)
 
 
 NAMES = [str(n) for n in range(80)]
