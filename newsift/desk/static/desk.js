@@ -1,6 +1,7 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
-import { listen, login, read, setUserName, useAnswer, useSilence, userName } from "/lib/api.js";
+import { listen, login, read, setUserName, useAnswer, useLatest, userName } from "/lib/api.js";
+import { useSilence } from "/lib/api.js";
 import { Button, Facts, LazyView, Notices, percent, plural } from "/lib/ui.js";
 import { ErrorText, useKeys } from "/lib/ui.js";
 
@@ -21,17 +22,6 @@ function addressParts() {
   } catch {
     return [""]; // The address is not encoded as the desk does it.
   }
-}
-
-// The value of `read`, read again at each event of the window with this name.
-function useLatest(eventName, read) {
-  const [value, setValue] = useState(read());
-  useEffect(() => {
-    const update = () => setValue(read());
-    addEventListener(eventName, update);
-    return () => removeEventListener(eventName, update);
-  }, []);
-  return value;
 }
 
 let isFirst = true;

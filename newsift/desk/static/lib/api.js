@@ -46,7 +46,7 @@ export async function act(path, question = {}) {
 export async function login(token) {
   await request("/api/login", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
   logins += 1; // What was refused without a session is requested again.
-  notifyListeners();
+  announceChange();
 }
 
 export const userName = () => localStorage.getItem("newsift.by") || "somebody";
@@ -55,20 +55,31 @@ export function setUserName(name) {
   dispatchEvent(new Event("storage")); // The browser sends it to other tabs only.
 }
 
-// Version numbers of the parts of the desk.
-const listeners = new Set();
-let numbers = {};
+// The value of `read`, read again at each event of the window with this name.
+export function useLatest(eventName, read) {
+  const [value, setValue] = useState(read());
+  useEffect(() => {
+    const update = () => setValue(read());
+    addEventListener(eventName, update);
+    return () => removeEventListener(eventName, update);
+  }, []);
+  return value;
+}
+
+let numbers = {}; // versions of the parts of the desk
 let logins = 0;
 let silence = null; // Why the desk sends no changes.
 let source = null;
 let listening = false;
 
-const notifyListeners = () => listeners.forEach((each) => each(numbers, !silence));
+const announceChange = () => dispatchEvent(new Event("newsift-change"));
 
 function setSilence(reason) {
   silence = reason;
-  notifyListeners();
+  announceChange();
 }
+
+export const useSilence = () => useLatest("newsift-change", () => silence);
 
 export function listen() {
   listening = true;
@@ -96,16 +107,6 @@ document.addEventListener("visibilitychange", () => {
   source = null;
 });
 
-export function useSilence() {
-  const [state, setState] = useState(silence);
-  useEffect(() => {
-    const update = () => setState(silence);
-    listeners.add(update);
-    return () => listeners.delete(update);
-  }, []);
-  return state;
-}
-
 // Requests an answer, and again when one of these parts changes: at most once in `intervalMs`
 // milliseconds, and not while the tab is hidden. Returns [answer, error, refresh].
 export function useAnswer(path, question, parts = [], intervalMs = 1000) {
@@ -116,8 +117,9 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
     let busy = false;
     let due = false;
     let timer = 0;
-    const versionOf = (now, on) => JSON.stringify([on, logins, ...parts.map((part) => now[part])]);
-    let version = versionOf(numbers, !silence);
+    const readVersion = () =>
+      JSON.stringify([!silence, logins, ...parts.map((part) => numbers[part])]);
+    let version = readVersion();
     const ask = async () => {
       if (busy || document.hidden) return void (due = true);
       busy = true;
@@ -133,20 +135,21 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
         if (due && !gone) ask();
       }, intervalMs);
     };
-    const update = (now, on) => {
-      if (on && versionOf(now, on) !== version) ask();
-      version = versionOf(now, on);
+    const update = () => {
+      const latest = readVersion();
+      if (!silence && latest !== version) ask();
+      version = latest;
     };
     const appear = () => due && !busy && ask();
     refresh.current = ask;
     setState([undefined, undefined]);
     ask();
-    listeners.add(update);
+    addEventListener("newsift-change", update);
     document.addEventListener("visibilitychange", appear);
     return () => {
       gone = true;
       clearTimeout(timer);
-      listeners.delete(update);
+      removeEventListener("newsift-change", update);
       document.removeEventListener("visibilitychange", appear);
     };
   }, [`${path}?${queryOf(question)}`]);

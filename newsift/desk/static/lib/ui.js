@@ -1,6 +1,6 @@
 // Shared by all pages: numbers, times, notices, buttons, tables, dialogs and highlighted texts.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "/vendor/preact.js";
-import { act } from "/lib/api.js";
+import { act, useLatest } from "/lib/api.js";
 
 const NOTICE_MS = 5000;
 const BAD_NOTICE_MS = 12000;
@@ -20,8 +20,7 @@ const clock = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "s
 const TICK_MS = 30_000;
 const HOUR_MIN = 60;
 const DAY_MIN = 24 * HOUR_MIN;
-const tickListeners = new Set();
-setInterval(() => tickListeners.forEach((each) => each()), TICK_MS);
+setInterval(() => dispatchEvent(new Event("newsift-tick")), TICK_MS);
 
 function timeText(moment) {
   const minutes = Math.floor((Date.now() - moment) / 60_000);
@@ -33,12 +32,7 @@ function timeText(moment) {
 // Up to a day ago as an age, else in the reader's time zone; the tooltip adds UTC.
 export function Time({ at }) {
   const moment = new Date(at ?? NaN);
-  const [, update] = useState();
-  useEffect(() => {
-    const tick = () => update({});
-    tickListeners.add(tick);
-    return () => tickListeners.delete(tick);
-  }, []);
+  useLatest("newsift-tick", Date.now); // The age grows.
   if (isNaN(moment)) return html`<span>–</span>`;
   const utc = moment.toISOString();
   return html`<time datetime=${utc} title=${`${clock.format(moment)} (${utc})`}>
@@ -61,6 +55,9 @@ export function ExternalLink({ href, children }) {
 
 export const ErrorText = ({ error }) =>
   error && html`<p class="refused" role="alert">${error.message}</p>`;
+
+// Words of other people, of which each line is set in its own direction.
+export const quoted = (text) => html`<span class="quoted">${text}</span>`;
 
 // A paragraph of a CSS class, if there is a text.
 export const paragraph = (kind, text, role) =>
@@ -119,19 +116,18 @@ export function LazyView({ load, ...rest }) {
 }
 
 // Short notices, which a screen reader reads out: notify("saved").
-const noticeListeners = new Set();
 export const notify = (text, bad = false) =>
-  noticeListeners.forEach((each) => each({ text, bad, id: Math.random() }));
+  dispatchEvent(new CustomEvent("newsift-notice", { detail: { text, bad, id: Math.random() } }));
 export function Notices() {
   const [notices, setNotices] = useState([]);
   useEffect(() => {
-    const add = (notice) => {
+    const add = ({ detail: notice }) => {
       setNotices((all) => [...all.slice(-3), notice]);
       const remove = () => setNotices((all) => all.filter((other) => other !== notice));
       setTimeout(remove, notice.bad ? BAD_NOTICE_MS : NOTICE_MS);
     };
-    noticeListeners.add(add);
-    return () => noticeListeners.delete(add);
+    addEventListener("newsift-notice", add);
+    return () => removeEventListener("newsift-notice", add);
   }, []);
   const line = ({ id, bad, text }) => html`<p key=${id} class=${bad ? "bad" : ""}>${text}</p>`;
   return html`<div class="news" role="status" aria-live="polite">${notices.map(line)}</div>`;
@@ -181,6 +177,20 @@ export function Confirm({ title, yes, run, close, kind = "main", children }) {
       <${Button} kind=${kind} run=${confirm}>${yes}<//></p></dialog>`;
 }
 
+// A button that asks before its action runs; `text` is on it, `children` are in the dialog.
+export function ConfirmButton({ text, kind, title, yes, run, yesKind, children, ...rest }) {
+  const [open, setOpen] = useState(false);
+  const confirm = html`<${Confirm} title=${title} yes=${yes} run=${run} kind=${yesKind}
+    close=${() => setOpen(false)}>${children}<//>`;
+  return html`<button type="button" class=${kind} onClick=${() => setOpen(true)} ...${rest}>
+    ${text}</button>${open && confirm}`;
+}
+
+// A choice among options, each a value and its text.
+export const Select = ({ label, value, options, set }) =>
+  html`<label>${label}${" "}<select value=${value} onChange=${(event) => set(event.target.value)}>
+    ${options.map(([each, text]) => html`<option value=${each}>${text}</option>`)}</select></label>`;
+
 const TYPING = "input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable]";
 
 // Keys that work while nobody types and no dialog is open: {"y": f}.
@@ -215,7 +225,7 @@ export function HighlightedText({ text, why = [] }) {
   const named = why.filter(([word]) => word).map(([word, part]) => [word.toLowerCase(), part]);
   const parts = new Map(named);
   const top = Math.max(0, ...[...parts.values()].map(Math.abs));
-  if (!top) return html`<span class="quoted">${text}</span>`;
+  if (!top) return quoted(text);
   const words = [...parts.keys()].sort((a, b) => b.length - a.length);
   const inside = new RegExp(
     `(${words.map((word) => word.replace(SPECIAL, "\\$&")).join("|")})`,

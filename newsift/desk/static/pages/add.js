@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
 import { Button, ErrorText, ExternalLink, HighlightedText, LoadingText, notify } from "/lib/ui.js";
-import { number, paragraph, plural, score } from "/lib/ui.js";
+import { number, paragraph, plural, quoted, score } from "/lib/ui.js";
 import { Advice, defaultThreshold, ENDS_NOTE, EventNames, Field } from "/lib/seeds.js";
 import { heaviestWords, seedAddress, thresholdOf } from "/lib/seeds.js";
 
@@ -218,12 +218,11 @@ function Draft({ draft, event, configured, edit, drop }) {
   });
   const words = plural(text.trim().split(/\s+/).length, "word");
   const left = `${number(text.length - MAX_TEXT_CHARS)} letters more`;
-  const link = html` · <${ExternalLink} href=${record.url}>
-    <span class="quoted">${record.url}</span><//>`;
+  const link = html` · <${ExternalLink} href=${record.url}>${quoted(record.url)}<//>`;
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>
     <h2 class="quoted">${now.title || id}</h2>
-    <p class="quiet">from <span class="quoted">${source}</span>${record.url && link} · ${words} ·
-      event <span class="quoted">${event || record.event || id}</span></p>
+    <p class="quiet">from ${quoted(source)}${record.url && link} · ${words} ·
+      event ${quoted(event || record.event || id)}</p>
     <${Doubts} check=${check} doubt=${doubt} keys=${draft.ignored_keys} />
     <div class="fields">
       <${Field} label="Title"><input maxlength="1024" ...${field("title")} /><//>
@@ -283,13 +282,13 @@ function Trial({ drafts, version }) {
 
 function EventMatches({ event, matches, others }) {
   const { posts, hours, whole, there, matched, gained, best } = matches;
-  const name = html`<span class="quoted">${event}</span>`;
+  const name = quoted(event);
   if (!posts) return html`<p>There is no post of the last ${hours} hours to try ${name} on.</p>`;
   const sample = `a sample of ${number(posts)} of ${plural(there, "post")}`;
   const many = (count) => (count ? number(count) : "none");
   const post = (each) =>
     html`<li class="row post"><span class="badge">${score(each.score)}</span>
-      <span class="quoted">${each.text.slice(0, POST_CHARS)}</span></li>`;
+      ${quoted(each.text.slice(0, POST_CHARS))}</li>`;
   return html`<p><strong>${name}
     </strong>: ${many(matched)} of ${whole ? plural(posts, "post") : sample}
       ${" "}of the last ${hours} hours would have matched

@@ -1,8 +1,9 @@
 // Feeds: previewed, followed for as long as the desk is open, and stopped.
 import { html, useState } from "/vendor/preact.js";
 import { act, useAnswer } from "/lib/api.js";
-import { Button, Confirm, ErrorText, ExternalLink, fieldInputs, LoadingText } from "/lib/ui.js";
-import { LoadStatus, number, paragraph, perform, plural, Time } from "/lib/ui.js";
+import { Button, ConfirmButton, ErrorText, ExternalLink, fieldInputs } from "/lib/ui.js";
+import { LoadingText, LoadStatus, number, paragraph, perform, plural } from "/lib/ui.js";
+import { quoted, Time } from "/lib/ui.js";
 import { EventNames, Field } from "/lib/seeds.js";
 
 const STATES = {
@@ -22,22 +23,15 @@ const ARTICLES = {
 
 export function Feeds({ session }) {
   const [rows, error] = useAnswer("/api/feeds", {}, ["seeds"]);
-  const [feedToStop, setFeedToStop] = useState(null);
-  const stop = () =>
-    perform("/api/feeds/stop", { feed: feedToStop.feed }, "the feed is followed no more");
   const feed = (row) =>
-    html`<${Feed} key=${row.feed} row=${row}
-      stop=${!session.read_only && (() => setFeedToStop(row))} />`;
-  const confirm = html`<${Confirm} kind="bad" yes="Stop" run=${stop}
-    close=${() => setFeedToStop(null)} title=${`Follow ${feedToStop?.feed} no more? Its seeds stay.`} />`;
+    html`<${Feed} key=${row.feed} row=${row} mayStop=${!session.read_only} />`;
   return html`<p><a href="#/seeds">All seeds</a></p><h1>Feeds</h1>
     <p>Each article that a feed names, RSS or Atom, becomes a seed, for as long as this desk is open
       and again at its next start; <code>newsift seeds follow</code> does the same without it.</p>
     ${!session.read_only && html`<${Follow} />`}
     <${LoadStatus} answer=${rows} error=${error} />
     ${rows?.map(feed)}
-    ${paragraph("quiet", rows?.length === 0 && "This desk follows no feed.")}
-    ${feedToStop && confirm}`;
+    ${paragraph("quiet", rows?.length === 0 && "This desk follows no feed.")}`;
 }
 
 function Follow() {
@@ -86,7 +80,7 @@ function Preview({ preview: { articles, total, messages } }) {
     : "The feed names no article now that would not have ended already.";
   const article = (each) =>
     html`<li class="post">
-      <${ExternalLink} href=${each.link}><span class="quoted">${each.title || each.link}</span><//>
+      <${ExternalLink} href=${each.link}>${quoted(each.title || each.link)}<//>
       ${" "}<span class="quiet"><${Time} at=${each.published} /> · ${ARTICLES[each.state]}</span>
       ${each.why && html`<div class="quoted bad">${each.why}</div>`}</li>`;
   return html`<p>${text}</p>
@@ -94,21 +88,22 @@ function Preview({ preview: { articles, total, messages } }) {
     <ul class="plain">${articles.map(article)}</ul>`;
 }
 
-function Feed({ row, stop }) {
+function Feed({ row, mayStop }) {
   const isBad = ["ended", "elsewhere"].includes(row.state);
   const event = row.event ? `Event ${row.event}` : "Each article its own event";
   const message = ({ at, text }) =>
-    html`<li><span class="quiet"><${Time} at=${at} /></span> <span class="quoted">${text}</span>
-      </li>`;
+    html`<li><span class="quiet"><${Time} at=${at} /></span> ${quoted(text)}</li>`;
   const seed = (line) => html`<li class="quoted">${line}</li>`;
   const list = (title, items, open) =>
     items.length > 0 &&
     html`<details open=${open}><summary>${title}</summary><ul class="plain">${items}</ul></details>`;
   const published = `${plural(row.seeds.length, "seed")} published since the desk was opened`;
-  const button = html`<div class="row"><${Button} run=${stop}
-    aria-label=${`Stop following ${row.feed}`}>Stop<//></div>`;
+  const stop = () => perform("/api/feeds/stop", { feed: row.feed }, "the feed is followed no more");
+  const button = html`<div class="row"><${ConfirmButton} text="Stop" run=${stop} yes="Stop"
+    yesKind="bad" title=${`Follow ${row.feed} no more? Its seeds stay.`}
+    aria-label=${`Stop following ${row.feed}`} /></div>`;
   return html`<article class="card" aria-label=${`Feed ${row.feed}`}>
-    <h2><${ExternalLink} href=${row.feed}><span class="quoted">${row.feed}</span><//>
+    <h2><${ExternalLink} href=${row.feed}>${quoted(row.feed)}<//>
       ${" "}<span class=${`badge ${isBad ? "bad" : "good"}`}>${STATES[row.state]}</span></h2>
     ${paragraph("quoted bad", row.why)}
     <p class="quiet quoted">${event}, kept ${row.keep}; added by ${row.by}.
@@ -116,5 +111,5 @@ function Feed({ row, stop }) {
       ${` ${plural(row.articles, "article")}`} known, ${number(row.seed_articles)} of them
         seeds.</p>
     ${list("Messages", row.messages.map(message), isBad)}
-    ${list(published, row.seeds.map(seed))}${stop && button}</article>`;
+    ${list(published, row.seeds.map(seed))}${mayStop && button}</article>`;
 }

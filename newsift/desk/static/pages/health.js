@@ -1,14 +1,13 @@
 // Health: problems with their remedies, then the broker, workers, collectors and topics.
 import { html } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Facts, paragraph, number, plural, LoadStatus, Table, Time } from "/lib/ui.js";
+import { Facts, paragraph, number, plural, quoted, LoadStatus, Table, Time } from "/lib/ui.js";
 import { DeadLetters } from "/pages/letters.js";
 
 const REFRESH_MS = 2000;
 const LINE_WIDTH = 320;
 const LINE_HEIGHT = 64;
 const PAUSE_MS = 20000; // A longer gap between polls means that no page was open.
-const quoted = (text) => html`<span class="quoted">${text}</span>`;
 
 export default function Health({ session }) {
   const [data, error] = useAnswer("/api/health", {}, ["health"], REFRESH_MS);

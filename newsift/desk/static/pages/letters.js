@@ -2,7 +2,7 @@
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Button, Confirm, Facts, LoadStatus, number, paragraph, perform, plural } from "/lib/ui.js";
-import { Time } from "/lib/ui.js";
+import { quoted, Time } from "/lib/ui.js";
 
 const REFRESH_MS = 2000;
 const LETTERS_PER_STEP = 10;
@@ -28,7 +28,7 @@ export function DeadLetters({ session }) {
     <p class="quiet">Messages that the workers could not work on. Another attempt sends the same
       bytes to the topic of posts, each letter once, and at most three attempts are made.</p>
     <${LoadStatus} answer=${data} error=${error} />
-    ${data?.error && html`<p class="refused">Not read: <span class="quoted">${data.error}</span></p>`}
+    ${data?.error && html`<p class="refused">Not read: ${quoted(data.error)}</p>`}
     ${data && letters}${choice && confirm}
     <div role="status">
       ${result && html`<${Result} result=${result} close=${() => setResult(null)} />`}</div>
@@ -39,7 +39,7 @@ function Counts({ data, reason, choose }) {
   if (!data.all) return paragraph("", data.ready ? "There are none." : "Reading them …");
   const chip = ([name, count]) =>
     html`<button type="button" key=${name} class="chip" aria-pressed=${name === reason}
-      onClick=${() => choose(name)}><span class="quoted">${name || "all"}</span>
+      onClick=${() => choose(name)}>${quoted(name || "all")}
       ${" "}${number(count)}</button>`;
   const older = html`${plural(data.older, "older one")} are not counted here;
     ${" "}<code>newsift dead-letters list</code> reads all.`;
@@ -80,7 +80,6 @@ function Bytes({ row: { partition, offset } }) {
   if (!letter) return html`<${LoadStatus} error=${error} />`;
   const { text, hex, headers, key } = letter;
   const block = (content) => html`<pre class="bytes" tabindex="0">${content}</pre>`;
-  const quoted = (content) => html`<span class="quoted">${content}</span>`;
   const pairs = headers.map((pair) => pair.map(quoted));
   const bytes = html`<h3>As text${letter.cut && ", its beginning"}</h3>${block(text)}
     <h3>In hex${letter.bytes > HEX_BYTES && ", its beginning"}</h3>${block(hex)}`;
@@ -100,7 +99,7 @@ function Retry({ choice, close, setResult }) {
 
 function Result({ result, close }) {
   const unsent = Object.entries(result.unsent);
-  const row = ([why, count]) => html`<li>${number(count)}: <span class="quoted">${why}</span></li>`;
+  const row = ([why, count]) => html`<li>${number(count)}: ${quoted(why)}</li>`;
   const names = html`<details><summary>Which</summary>
     <p class="quoted">${result.names.join(", ")}</p></details>`;
   return html`<div class="card"><p>${plural(result.count, "letter")} sent again.</p>

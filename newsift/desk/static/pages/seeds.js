@@ -1,9 +1,9 @@
 // All seeds by event, with refused ones on top, and the page of one seed.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, eventAddress, ExternalLink, Facts, fieldInputs } from "/lib/ui.js";
-import { HighlightedText, LoadStatus, notify, number, paragraph, perform } from "/lib/ui.js";
-import { plural, Time } from "/lib/ui.js";
+import { Button, Confirm, ConfirmButton, eventAddress, ExternalLink, Facts } from "/lib/ui.js";
+import { fieldInputs, HighlightedText, LoadStatus, notify, number, paragraph } from "/lib/ui.js";
+import { perform, plural, quoted, Time } from "/lib/ui.js";
 import { defaultThreshold, ENDS_NOTE, EventNames, Field, heaviestWords } from "/lib/seeds.js";
 import { pauseSeed, removeSeed, seedAddress, State, thresholdOf } from "/lib/seeds.js";
 import { thresholdWords, undoRemoval } from "/lib/seeds.js";
@@ -55,8 +55,9 @@ function List({ session }) {
   const more = html`<${Button} run=${() => setMost(most + PAGE)}>Show more<//> `;
   const rest = html`<p>${most < MAX_SEEDS && more}<span class="quiet">${number(data?.rows.length)}
     ${" "}of ${number(data?.matching)} are shown; search for the others</span></p>`;
-  const confirm = html`<${ConfirmRemoval} row=${rowToRemove} run=${() => removeSeed(rowToRemove)}
-    close=${() => setRowToRemove(null)} />`;
+  const confirm = () =>
+    html`<${Confirm} kind="bad" yes="Remove it" title=${removalTitle(rowToRemove)}
+      run=${() => removeSeed(rowToRemove)} close=${() => setRowToRemove(null)} />`;
   return html`<div class="row head"><h1>Seeds</h1>
       ${!session.read_only && html`<a class="button main" href="#/seeds/add">Add an article</a>`}
       <a class="button" href="#/seeds/feeds">Feeds</a>
@@ -67,12 +68,10 @@ function List({ session }) {
     <${LoadStatus} answer=${data} error=${error} />
     ${data && html`<${Overview} data=${data} session=${session} remove=${remove} />`}
     ${data && html`<${Groups} data=${data} remove=${remove} />`}
-    ${data?.matching > data?.rows.length && rest}${rowToRemove && confirm}`;
+    ${data?.matching > data?.rows.length && rest}${rowToRemove && confirm()}`;
 }
 
-const ConfirmRemoval = ({ row, run, close }) =>
-  html`<${Confirm} kind="bad" yes="Remove it" run=${run} close=${close}
-    title=${`Remove the seed ${row.id}? Posts are no longer compared with it.`} />`;
+const removalTitle = ({ id }) => `Remove the seed ${id}? Posts are no longer compared with it.`;
 
 // Above the list: counts, the last removal, and refused seeds.
 function Overview({ data, session, remove }) {
@@ -103,7 +102,7 @@ function RefusedSeeds({ data: { refused, states }, remove }) {
   const row = (each) =>
     html`<li key=${each.id} class="row"><${State} row=${each} />
       <a class="quoted" href=${seedAddress(each.id)}>${each.id || "(no id)"}</a>
-      <span class="quoted">${each.reason}</span>${remove && each.etag && button(each)}</li>`;
+      ${quoted(each.reason)}${remove && each.etag && button(each)}</li>`;
   return html`<section aria-label="Refused" class="card warn">
     <h2>Refused or stale: ${plural(all, "record")}</h2>
     <ul class="plain">${refused.map(row)}</ul>
@@ -133,13 +132,12 @@ function Row({ row, configured, remove }) {
   const pause = row.state === "paused" ? "Resume" : "Pause";
   const pauseButton = html`<${Button} run=${() => pauseSeed(row)} aria-label=${`${pause} ${row.id}`}>
     ${pause}<//>`;
-  const link = html` · <${ExternalLink} href=${row.url}><span class="quoted">${row.url}</span><//>`;
+  const link = html` · <${ExternalLink} href=${row.url}>${quoted(row.url)}<//>`;
   const actions = html`<div class="row acts">${row.state !== "refused" && pauseButton}
     <${Button} run=${() => remove(row)} aria-label=${`Remove ${row.id}`}>Remove<//></div>`;
   return html`<li class="card seed">
     <div class="what"><a class="quoted" href=${href}>${name}</a> <${State} row=${row} />
-      <div class="quiet"><span class="quoted">${row.id}</span>
-        ${row.url && link}</div>
+      <div class="quiet">${quoted(row.id)}${row.url && link}</div>
       ${row.reason && html`<div class="quoted bad">${row.reason}</div>`}</div>
     <dl><div><dt>Threshold</dt><dd>${thresholdWords(row, configured)}</dd></div>
       <div><dt>Ends</dt><dd><${Ends} at=${row.expires_at} /></dd></div></dl>
@@ -150,25 +148,22 @@ const Ends = ({ at }) => (at ? html`<${Time} at=${at} />` : html`<span>never</sp
 
 function Seed({ id, session }) {
   const [row, error] = useAnswer("/api/seed", { id }, ["seeds"]);
-  const [isConfirming, setConfirming] = useState(false);
   const mayChange = row && !session.read_only && !row.is_profile;
   const remove = async () => (await removeSeed(row)) && (location.hash = "#/seeds");
   const pause = html`<${Button} run=${() => pauseSeed(row)}>
     ${row?.state === "paused" ? "Resume" : "Pause"}<//>`;
-  const actions = html`<div class="row acts">${row?.state !== "refused" && pause}
-    <${Button} kind="bad" run=${() => setConfirming(true)}>Remove<//></div>`;
-  const confirm = html`<${ConfirmRemoval} row=${row} run=${remove}
-    close=${() => setConfirming(false)} />`;
+  const actions = () => html`<div class="row acts">${row.state !== "refused" && pause}
+    <${ConfirmButton} text="Remove" kind="bad" title=${removalTitle(row)} yes="Remove it"
+      yesKind="bad" run=${remove} /></div>`;
   return html`<p><a href="#/seeds">All seeds</a></p>
     <${LoadStatus} answer=${row} error=${error} />
     ${row && html`<h1 class="quoted">${row.title || row.id}</h1><${Details} row=${row} />`}
-    ${mayChange && actions}
+    ${mayChange && actions()}
     ${mayChange && row.state !== "refused" && html`<${Settings} row=${row} />`}
-    ${row && html`<${Text} row=${row} />`}${isConfirming && confirm}`;
+    ${row && html`<${Text} row=${row} />`}`;
 }
 
 function Details({ row }) {
-  const quoted = (text) => html`<span class="quoted">${text}</span>`;
   const rows = [
     ["Id", quoted(row.id)],
     ["State", html`<${State} row=${row} /> ${quoted(row.reason)}`],

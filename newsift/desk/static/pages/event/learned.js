@@ -1,8 +1,8 @@
 // The profile of an event, what it would learn now, and its earlier versions.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, eventAddress, Facts, LoadStatus, number, paragraph } from "/lib/ui.js";
-import { perform, plural, score, scores, Time } from "/lib/ui.js";
+import { Button, ConfirmButton, eventAddress, Facts, LoadStatus, number } from "/lib/ui.js";
+import { paragraph, perform, plural, quoted, score, scores, Time } from "/lib/ui.js";
 
 const SPANS = [
   [1, "the last hour"],
@@ -67,7 +67,6 @@ function Learn({ data, session }) {
 }
 
 function Versions({ data, session }) {
-  const [isConfirming, setConfirming] = useState(false);
   if (!data.has_profile) return null;
   const target = data.back_to ? "the previous version" : "no profile: its seeds are used";
   const question = { event: data.event, version: data.version ?? "" };
@@ -81,15 +80,14 @@ function Versions({ data, session }) {
   const consequence = data.back_to
     ? "The previous version takes the place of this profile."
     : "The profile is deleted, and posts are compared with the seeds again.";
-  const confirm = html`<${Confirm} title="Go back?" yes="Go back" run=${go}
-    close=${() => setConfirming(false)}>
+  const button = html`<p><${ConfirmButton} text=${`Go back to ${target}`} kind="bad"
+    title="Go back?" yes="Go back" run=${go}>
     <p>${consequence} This version is not kept. All workers follow within a second.</p>
-    ${paragraph("refused", data.promised && "The promise of its threshold is given up with it.")}<//>`;
-  const button = html`<p><button type="button" class="bad" onClick=${() => setConfirming(true)}>
-    Go back to ${target}</button></p>`;
+    ${paragraph("refused", data.promised && "The promise of its threshold is given up with it.")}
+  <//></p>`;
   return html`<h2>Versions before</h2>
     ${data.before.length ? versions : none}
-    ${!session.read_only && button}${isConfirming && confirm}`;
+    ${!session.read_only && button}`;
 }
 
 // A training run: its progress, its failure or its proposal.
@@ -114,17 +112,14 @@ function Running({ run }) {
 }
 
 function Proposal({ data, run, proposal, session }) {
-  const [isConfirming, setConfirming] = useState(false);
   const question = { event: data.event, version: proposal.version };
   const publish = () => perform("/api/learned/publish", question, "the profile is published");
   const replaced = data.has_profile
     ? "the profile that the event has, which is kept as a previous version"
     : plural(data.all_seeds, "seed");
   const lost = data.automatic === false ? "; the one that was set is gone" : "";
-  const button = html`<button type="button" class="main" onClick=${() => setConfirming(true)}>
-    Publish this profile</button>`;
-  const confirm = html`<${Confirm} title="Publish this profile?" yes="Publish" run=${publish}
-    close=${() => setConfirming(false)}>
+  const button = html`<${ConfirmButton} text="Publish this profile" kind="main"
+    title="Publish this profile?" yes="Publish" run=${publish}>
     <p>It takes the place of ${replaced}. Scores are others from then on, and so are
       thresholds${lost}.</p>${paragraph("refused", run.risk)}<//>`;
   return html`<section class="card" aria-label="What it would learn">
@@ -134,7 +129,7 @@ function Proposal({ data, run, proposal, session }) {
     <${Words} creation=${proposal.creation} />
     <${Change} proposal=${proposal} />
     <${Creation} creation=${proposal.creation} />
-    ${proposal.is_news && !session.read_only && button}${isConfirming && confirm}</section>`;
+    ${proposal.is_news && !session.read_only && button}</section>`;
 }
 
 function Change({ proposal }) {
@@ -156,8 +151,7 @@ function Change({ proposal }) {
 function Posts({ title, posts }) {
   if (!posts.length) return null;
   const row = (post) =>
-    html`<li><span class="quiet">${score(post.score)}</span>
-      ${" "}<span class="quoted">${post.text}</span></li>`;
+    html`<li><span class="quiet">${score(post.score)}</span> ${quoted(post.text)}</li>`;
   return html`<h4>${title}</h4><ul>${posts.map(row)}</ul>`;
 }
 
@@ -166,7 +160,7 @@ function Words({ creation: { gained, lost } }) {
   const most = Math.max(1e-6, ...[...gained, ...lost].map(([, change]) => Math.abs(change)));
   const row = ([word, change]) => {
     const size = Math.abs(change);
-    return html`<li><span class="quoted">${word}</span>
+    return html`<li>${quoted(word)}
       ${" "}<span class="quiet">${change > 0 ? "+" : "−"}${size.toFixed(3)}</span>
       <span class="size" style=${{ width: `${(100 * size) / most}%` }}></span></li>`;
   };

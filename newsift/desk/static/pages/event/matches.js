@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { eventAddress, ExternalLink, HighlightedText, LoadStatus, number } from "/lib/ui.js";
-import { paragraph, perform, plural, score, Table, Time, useKeys } from "/lib/ui.js";
+import { paragraph, perform, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
 
 const STORIES_PER_PAGE = 50;
 const REFRESH_MS = 500;
@@ -12,6 +12,10 @@ const MAX_STORIES = 5000; // The desk holds no more of an event.
 const TYPING_MS = 300; // An input takes effect this long after the last key.
 const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // A screen reader may know it.
 const UNFILTERED = Object.freeze({});
+const ORDERS = [
+  ["", "newest first"],
+  ["score", "best first"],
+];
 const TIMES = [
   ["", "any time"],
   [5, "the last 5 minutes"],
@@ -164,37 +168,29 @@ function Filters({ now, data, change }) {
     const next = Object.fromEntries(Object.entries({ ...now, [name]: value }).filter(isSet));
     change(Object.keys(next).length ? next : UNFILTERED);
   };
-  const select = (name) => (event) => set(name)(event.target.value);
+  const select = (label, name, options) =>
+    html`<${Select} label=${label} value=${now[name] ?? ""} options=${options} set=${set(name)} />`;
+  const selectName = (label, name, names = []) => {
+    const own = now[name];
+    const all = !own || names.includes(own) ? names : [own, ...names];
+    return select(label, name, [["", "any"], ...all.map((each) => [each, each])]);
+  };
   const [folded] = useState(now); // The filters are open at first if some are set.
   const bounds = { type: "number", min: "-1", max: "1", step: "0.001", class: "short" };
-  const time = ([value, title]) => html`<option value=${value}>${title}</option>`;
   const all = html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`;
   return html`<form class="row filters" role="search" aria-label="Filters"
     onSubmit=${(event) => event.preventDefault()}>
     <${DelayedInput} label="Words or author" now=${now.text} set=${set("text")} type="search"
       maxlength="100" />
     <details open=${folded !== UNFILTERED}><summary>Filters</summary><div class="row">
-    <label>Order <select value=${now.order ?? ""} onChange=${select("order")}>
-      <option value="">newest first</option><option value="score">best first</option>
-      </select></label>
-    <label>Time <select value=${now.minutes ?? ""} onChange=${select("minutes")}>
-      ${TIMES.map(time)}</select></label>
-    <${Choice} label="Language" now=${now.lang} names=${data?.languages}
-      onChange=${select("lang")} />
-    <${Choice} label="Platform" now=${now.platform} names=${data?.platforms}
-      onChange=${select("platform")} />
+    ${select("Order", "order", ORDERS)}${select("Time", "minutes", TIMES)}
+    ${selectName("Language", "lang", data?.languages)}
+    ${selectName("Platform", "platform", data?.platforms)}
     <${DelayedInput} label="Score from" now=${now.least} set=${set("least")} ...${bounds} />
     <${DelayedInput} label="to" now=${now.most} set=${set("most")} ...${bounds} />
     <label class="row"><input type="checkbox" checked=${!!now.new}
       onChange=${(event) => set("new")(event.target.checked || "")} /> New stories only</label>
     </div></details>${now !== UNFILTERED && all}</form>`;
-}
-
-function Choice({ label, now = "", names = [], onChange }) {
-  const all = names.includes(now) || !now ? names : [now, ...names];
-  return html`<label>${label}${" "}<select value=${now} onChange=${onChange}>
-    <option value="">any</option>
-    ${all.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`;
 }
 
 // An input whose value takes effect once nobody types.

@@ -2,11 +2,12 @@
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Button, Confirm, ErrorText, LoadingText, number, paragraph, percent } from "/lib/ui.js";
-import { perform, plural, rate, Time } from "/lib/ui.js";
+import { perform, plural, rate, Select, Time } from "/lib/ui.js";
 import { Run } from "/pages/event/learned.js";
 
-const PRECISIONS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95];
-const CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
+const shares = (values) => values.map((each) => [each, percent(each)]);
+const PRECISIONS = shares([0.5, 0.6, 0.7, 0.8, 0.9, 0.95]);
+const CONFIDENCES = shares([0.8, 0.9, 0.95, 0.99]);
 const REFRESH_MS = 2000;
 
 export function Promises({ event, session }) {
@@ -17,8 +18,10 @@ export function Promises({ event, session }) {
   const parts = ["labels", "seeds"];
   const [test, error, again] = useAnswer("/api/judge/promise-test", question, parts, REFRESH_MS);
   const choice = html`<p class="row">
-      <${Choice} name="Precision" values=${PRECISIONS} value=${precision} set=${setPrecision} />
-      <${Choice} name="Confidence" values=${CONFIDENCES} value=${confidence} set=${setConfidence} />
+      <${Select} label="Precision" options=${PRECISIONS} value=${precision}
+        set=${(text) => setPrecision(+text)} />
+      <${Select} label="Confidence" options=${CONFIDENCES} value=${confidence}
+        set=${(text) => setConfidence(+text)} />
       <small class="quiet">Choose before you judge: each other choice is another test.</small></p>
     ${!test && !error && html`<${LoadingText} />`}`;
   const first = html`<${FirstProfile} event=${event} session=${session} />`;
@@ -30,13 +33,6 @@ export function Promises({ event, session }) {
     ${test?.profile && html`<${Present} test=${test} />`}
     ${test?.profile !== null && choice}
     ${test?.profile && result}</section>`;
-}
-
-function Choice({ name, values, value, set }) {
-  const option = (each) => html`<option value=${each}>${percent(each)}</option>`;
-  return html`<label>${name}${" "}<select value=${value}
-    onChange=${(event) => set(+event.target.value)}>
-    ${values.map(option)}</select></label>`;
 }
 
 // A promise needs a profile: the first one can be made here.
