@@ -126,11 +126,9 @@ def thresholds_of(live: Iterable[Json]) -> list[float]:
 
 def threshold_now(desk: Desk, event: str) -> float | None:
     """The lowest threshold in force; None if it is unknown."""
-    live = (row for row in desk.model.rows() if row["state"] == "live")
-    event_rows = (
-        row for row in live if event in (row.get("event"), row["id"].removeprefix(PROFILE_PREFIX))
-    )
-    return min(thresholds_of(event_rows), default=None)
+    rows = desk.model.rows()
+    live = (row for row in rows if row["state"] == "live" and row["event"] == event)
+    return min(thresholds_of(live), default=None)
 
 
 def profile_row(row: Json) -> Json:

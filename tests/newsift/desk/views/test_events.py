@@ -88,6 +88,12 @@ def test_a_threshold_is_set_for_all_seeds_and_removed_again(
     assert call(desk, scores.scores, event="flood")["is_automatic"]
 
 
+def test_the_threshold_of_an_event_is_of_its_own_seeds(desk: Desk, kafka: Kafka) -> None:
+    seed(kafka, "flood", event="fire", threshold=0.125)
+    until(lambda: call(desk, matches, event="fire")["threshold"] == 0.125)
+    assert call(desk, matches, event="flood")["threshold"] == min(thresholds(desk))
+
+
 def test_a_new_threshold_ends_the_promise_as_with_the_command(
     desk: Desk, kafka: Kafka, context: ModelContext, newsift: Command
 ) -> None:
