@@ -54,6 +54,7 @@ class FileStream:
         names = [file.name.rpartition("/")[2] for file in inputs]
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         self.progress = FileProgress(self._name, "waiting")
+        self._has_reported_bad = False
 
     def run(self, end: Event) -> None:
         # The offset of the articles that all posts are compared with. Not their digest: an article
@@ -107,7 +108,8 @@ class FileStream:
                 left = (now - began) * (1 - share) / share if share else None
                 self._report(FileProgress(self._name, "reading", posts, bad, share, left))
         outbox.settle()
-        if bad and not self.progress.bad:
+        if bad and not self._has_reported_bad:
+            self._has_reported_bad = True
             notify(f"{self._name}: rows left out, as they could not be read: {bad:,}")
         self._report(FileProgress(self._name, "read", posts, bad, 1.0))
         return True

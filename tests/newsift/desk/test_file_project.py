@@ -18,6 +18,7 @@ from newsift.statistics.labels import LabelReducer
 from tests.broker.clients import until
 from worker.config import Config
 from worker.errors import OutputError, RunError
+from worker.posts.outcome import Reason, Rejected
 from worker.seeds.state import ControlRecord, ControlReducer
 
 
@@ -52,6 +53,27 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     stream = Recorded(Config(), inputs, control, lambda: None)
     stream.run(end)
     assert read == [1, 3]
+
+
+def test_rows_that_cannot_be_read_are_reported_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However long the file takes, and however often it is read."""
+
+    class File(list[Any]):
+        name = "posts.csv"
+
+    bad = SimpleNamespace(reading=Rejected(Reason.BAD_JSON, "it is cut off"))
+    monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.5)
+    monkeypatch.setattr(file_stream, "REPORT_S", -1.0)
+    state: Any = SimpleNamespace(offset=1)
+    inputs: Any = [File([[bad, bad]])]
+    stream = FileStream(Config(), inputs, lambda: state, lambda: None)
+    outbox: Any = SimpleNamespace(settle=lambda: None)
+    assert stream._publish(state, outbox, lambda: 0)
+    assert stream._publish(state, outbox, lambda: 0)
+    assert stream.progress.bad == 2
+    assert capsys.readouterr().err.count("could not be read: 2") == 1
 
 
 @pytest.mark.parametrize(
