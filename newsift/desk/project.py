@@ -58,7 +58,7 @@ class Project:
             ):
                 file = self._folder / name
                 if file.exists() and file.stat().st_size:
-                    topic.publish(dict(read_records(file)))
+                    topic.publish(read_records(file))
 
     def save_topics(self, config: Config) -> None:
         """Saves all records of the topics, also those that no page has shown."""

@@ -257,7 +257,8 @@ class AnswerLog:
 
     @property
     def last(self) -> Label | None:
-        return self._steps[-1][0] if self._steps else None
+        """Another thread may undo meanwhile."""
+        return next((label for label, _ in self._steps[-1:]), None)
 
     def label(self, post_id: PostId) -> Label | None:
         return self._labels.get(post_id)

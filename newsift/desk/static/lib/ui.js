@@ -4,7 +4,7 @@ import { act, useLatest } from "/lib/api.js";
 
 const NOTICE_MS = 5000;
 const BAD_NOTICE_MS = 12000;
-const isMissing = (value) => value === null || value === undefined;
+export const isMissing = (value) => value === null || value === undefined;
 
 const count = new Intl.NumberFormat("en");
 export const number = (value) => (isMissing(value) ? "–" : count.format(value));

@@ -2,17 +2,37 @@
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Button, Confirm, ConfirmButton, eventAddress, ExternalLink, Facts } from "/lib/ui.js";
-import { fieldInputs, HighlightedText, LoadStatus, notify, number, paragraph } from "/lib/ui.js";
-import { perform, plural, quoted, Time } from "/lib/ui.js";
+import { fieldInputs, HighlightedText, isMissing, LoadStatus, notify, number } from "/lib/ui.js";
+import { paragraph, perform, plural, quoted, Time } from "/lib/ui.js";
 import { defaultThreshold, ENDS_NOTE, EventNames, Field, heaviestWords } from "/lib/seeds.js";
-import { pauseSeed, removeSeed, seedAddress, State, thresholdOf } from "/lib/seeds.js";
-import { thresholdWords, undoRemoval } from "/lib/seeds.js";
+import { seedAddress, thresholdOf } from "/lib/seeds.js";
 import { Add, dropFiles } from "/pages/add.js";
 import { Feeds } from "/pages/feeds.js";
 
 const PAGE = 100;
 const MAX_SEEDS = 1000;
 const FIRST_TEXT_CHARS = 4000;
+const STATES = {
+  live: ["live", "good"],
+  paused: ["paused", ""],
+  expired: ["expired", ""],
+  refused: ["refused", "bad"],
+  stale: ["stale", "bad"],
+  replaced: ["in its event’s profile", "good"],
+  unknown: ["unknown", ""],
+};
+
+const undoRemoval = ({ number, id }) =>
+  perform("/api/seeds/undo", { number }, `${id} is back`);
+
+const removeSeed = ({ id, etag }) =>
+  perform("/api/seeds/remove", { id, etag }, `${id} is removed`);
+
+function pauseSeed({ id, etag, state }) {
+  const paused = state !== "paused";
+  const done = `${id} ${paused ? "is paused" : "goes on"}`;
+  return perform("/api/seeds/set", { id, etag, paused }, done);
+}
 
 export default function Seeds({ rest, session }) {
   const [page = "", id = ""] = rest;
@@ -142,6 +162,19 @@ function Row({ row, configured, remove }) {
     <dl><div><dt>Threshold</dt><dd>${thresholdWords(row, configured)}</dd></div>
       <div><dt>Ends</dt><dd><${Ends} at=${row.expires_at} /></dd></div></dl>
     ${remove && !row.is_profile && actions}</li>`;
+}
+
+function State({ row }) {
+  const [word, kind] = STATES[row.state] ?? [row.state, ""];
+  return html`<span class=${`badge ${kind}`}>${word}</span>`;
+}
+
+// The threshold in force: the seed's own, the configured one, or the automatic one.
+function thresholdWords(row, configured) {
+  if (row.state === "refused") return "–";
+  if (!isMissing(row.threshold)) return `${row.threshold} (its own)`;
+  if (!isMissing(configured)) return `${configured} (matching.threshold)`;
+  return row.threshold_in_force ? `auto ${row.threshold_in_force.toFixed(4)}` : "auto";
 }
 
 const Ends = ({ at }) => (at ? html`<${Time} at=${at} />` : html`<span>never</span>`);

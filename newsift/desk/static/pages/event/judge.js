@@ -2,8 +2,8 @@
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
 import { Button, ErrorText, eventAddress, ExternalLink, HighlightedText } from "/lib/ui.js";
-import { LoadingText, LoadStatus, number, paragraph, percent, plural, score } from "/lib/ui.js";
-import { Table, Time, useKeys } from "/lib/ui.js";
+import { isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
+import { plural, score, Table, Time, useKeys } from "/lib/ui.js";
 import { Promises } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
@@ -150,7 +150,7 @@ function NoQuestion({ queue: { state, redraw } }) {
 }
 
 function Card({ post, judge }) {
-  const isNear = post.threshold === null || post.threshold === undefined;
+  const isNear = isMissing(post.threshold);
   // The second click of a double click would answer a post that nobody has read.
   const button = ([key, verdict, title]) =>
     html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key}
