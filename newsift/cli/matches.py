@@ -22,7 +22,7 @@ class MatchFilter:
     new: bool = False
 
     def select(self, record: MatchRecord) -> list[Match]:
-        """The selected matches, the best first."""
+        """In the order of the record, which has the best first."""
         if self.new and record.new is False:
             return []
         return [

@@ -19,6 +19,7 @@ from newsift.desk.session import Desk
 from newsift.desk.threads import failure_text
 from newsift.operations.actor import acting_as
 from newsift.operations.messages import capture, notify
+from newsift.web.addresses import host_and_port
 from worker.config import WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConflictError
@@ -98,8 +99,7 @@ class DeskSite(Site):
     def on_started(self) -> None:
         # Browsers send a cookie to every port of a host, so its name has the port.
         self._guard.cookie = f"newsift_desk_{self.port}"
-        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        self._on_open(f"http://{host}:{self.port}/{self._query}")
+        self._on_open(f"http://{host_and_port(self._config.host, self.port)}/{self._query}")
 
     def prepare(self, app: web.Application) -> None:
         app.on_response_prepare.append(add_safe_headers)

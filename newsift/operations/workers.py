@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from newsift.web.addresses import host_and_port
 from worker.config import Config, WebConfig
 from worker.kafka.reading import connected
 from worker.match.drift import DriftMeasure, describe_drift
@@ -62,7 +63,7 @@ def replica_addresses(address: str) -> list[str]:
     replicas = max(hosts.values(), key=len, default=set())
     if len(replicas) < 2:
         return [address.strip()]
-    return [server_address(name, port) for name in sorted(replicas)]
+    return [host_and_port(name, int(port)) for name in sorted(replicas)]
 
 
 def own_workers(addresses: Sequence[str], identity: WorkerIdentity) -> list[str]:
@@ -99,11 +100,7 @@ def kafka_cluster_id(config: Config) -> str:
 
 def local_web_address(web: WebConfig) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
-    return server_address(host, web.port or DEFAULT_PORT)
-
-
-def server_address(host: str, port: int | str) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return host_and_port(host, web.port or DEFAULT_PORT)
 
 
 def http_get(address: str, path: str, seconds: float) -> tuple[int, bytes]:

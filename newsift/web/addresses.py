@@ -120,6 +120,11 @@ def proxy_login(proxy: URL) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {credentials}"}
 
 
+def host_and_port(host: str, port: int) -> str:
+    """As an address has them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def literal_address(host: str) -> str | None:
     """The IP address that a host name stands for without a resolver, in any form it accepts."""
     name = host if host.isascii() else host.encode("idna").decode()  # which makes ① a 1

@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPar
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.records import WatchMetrics, first_offsets, match_record_in, with_matches
 from newsift.operations.messages import notify
+from newsift.web.addresses import host_and_port
 from worker.config import Config, WebConfig
 from worker.kafka.consumers import Consumer, Offsets, groupless_consumer, stop_within
 from worker.kafka.metadata import read_identity
@@ -51,8 +52,8 @@ class MatchStream(Site):
 
     def on_started(self) -> None:
         super().on_started()
-        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        notify(f"matches are served at http://{host}:{self.port}/matches; Ctrl-C ends it")
+        address = host_and_port(self._config.host, self.port)
+        notify(f"matches are served at http://{address}/matches; Ctrl-C ends it")
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         return [*super().routes(), web.get("/matches", self._get_matches)]

@@ -34,7 +34,7 @@ MAX_REFUSED = 10
 MAX_REASON_CHARS = 200
 MAX_LIST_TEXT_CHARS = 600
 MAX_WORD_CHARS, MAX_NAME_CHARS = 60, 200
-MAX_LABELS = 6
+MAX_LABELS, MAX_MATCH_SEEDS, MAX_MATCH_EVENTS = 6, 200, 200
 # An event has the first state that one of its records has.
 STATES = ("live", "paused", "expired", "refused")
 PostName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
@@ -212,9 +212,9 @@ def match(desk: Desk, request: PostRequest) -> Json:
                 "threshold": hit.threshold,
                 "why": shorten_words(hit.why),
             }
-            for hit in event_matches[:MAX_NAME_CHARS]
+            for hit in event_matches[:MAX_MATCH_SEEDS]
         ],
-        "events": sorted(names)[:MAX_NAME_CHARS],
+        "events": sorted(names)[:MAX_MATCH_EVENTS],
         "model": shorten(record.model, MAX_WORD_CHARS),
         "seed_set": shorten(record.seed_set, MAX_WORD_CHARS),
         "source": shorten(f"{source.topic}-{source.partition}-{source.offset}", MAX_NAME_CHARS),
@@ -231,7 +231,8 @@ def labels_by_post(desk: Desk, event: str) -> LabelRows:
 
 def post_row(row: MatchRow, event: str, labels: LabelRows, most: int = MAX_LIST_TEXT_CHARS) -> Json:
     """Bounded: all texts are of strangers."""
-    record, post = row.record, row.record.post
+    record = row.record  # parsed here
+    post = record.post
     best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
     return post_fields(post, most) | {
         "cut": len(post.text) > most,
