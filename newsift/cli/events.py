@@ -19,6 +19,7 @@ from newsift.operations.events import (
     EventState,
     PromiseTarget,
     attempts_of,
+    lowest_and_highest,
     require_event,
 )
 from newsift.operations.messages import notify, notify_version
@@ -160,10 +161,8 @@ def words_text(words: Any) -> str:
 
 def thresholds_text(thresholds: Sequence[float]) -> str:
     """One, or the lowest and the highest."""
-    lowest_and_highest = dict.fromkeys(
-        f"{threshold:.4f}" for threshold in (*thresholds[:1], *thresholds[-1:])
-    )
-    return "–".join(lowest_and_highest) or "-"
+    texts = dict.fromkeys(f"{threshold:.4f}" for threshold in lowest_and_highest(thresholds))
+    return "–".join(texts) or "-"
 
 
 @events.command("learn")

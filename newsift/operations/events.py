@@ -1,6 +1,6 @@
 """Events of the control topic with their seeds, profiles and thresholds; targets of promises."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -64,6 +64,11 @@ def thresholds_by_event(seeds: SeedSet) -> dict[str, tuple[float, ...]]:
     for seed, threshold in zip(seeds.seeds, seeds.thresholds.tolist(), strict=True):
         thresholds.setdefault(seed.event, []).append(threshold)
     return {name: tuple(sorted(values)) for name, values in thresholds.items()}
+
+
+def lowest_and_highest(rising: Sequence[float]) -> list[float]:
+    """Two thresholds, or none where there is none."""
+    return [*rising[:1], *rising[-1:]]
 
 
 def require_event(events: Mapping[str, EventState], name: str) -> EventState:

@@ -9,7 +9,7 @@ from encoder.errors import InputError
 from newsift.desk.api import Action, EventName, EventRequest, get_endpoint, post_endpoint
 from newsift.desk.session import Desk
 from newsift.desk.training import TrainingRun
-from newsift.operations.events import NO_PROFILE, EventState, require_event
+from newsift.operations.events import NO_PROFILE, EventState, lowest_and_highest, require_event
 from newsift.operations.messages import notify
 from newsift.operations.profile_training import (
     LearnOptions,
@@ -84,7 +84,7 @@ def _event_row(event: EventState) -> dict[str, Any]:
         "has_profile": event.profile_status != NO_PROFILE,
         "seeds": [shorten(name, MAX_NAME_CHARS) for name in row["seeds"][:MAX_SEEDS]],
         "all_seeds": len(row["seeds"]),
-        "thresholds": row["thresholds"][:1] + row["thresholds"][-1:],
+        "thresholds": lowest_and_highest(row["thresholds"]),
         "promised": profile is not None and profile.promise is not None,
         "creation": creation_row(row["made"]),
         "before": [creation_row(version.get("made")) for version in before],
@@ -149,13 +149,11 @@ def _run_row(run: TrainingRun) -> dict[str, Any]:
 
 def _proposal_row(proposal: Proposal) -> dict[str, Any]:
     row = proposal_row(proposal, False)
-    return {
-        **{name: value for name, value in row.items() if name != "made"},
-        **{
-            name: [post | {"text": shorten(post["text"], MAX_TEXT_CHARS)} for post in row[name]]
-            for name in ("new_matches", "lost_matches")
-        },
-        "threshold": {name: [*cuts[:1], *cuts[-1:]] for name, cuts in row["threshold"].items()},
-        "creation": creation_row(row["made"]),
+    thresholds, creation = row["threshold"], row.pop("made")
+    for name in ("new_matches", "lost_matches"):
+        row[name] = [post | {"text": shorten(post["text"], MAX_TEXT_CHARS)} for post in row[name]]
+    return row | {
+        "threshold": {name: lowest_and_highest(thresholds[name]) for name in thresholds},
+        "creation": creation_row(creation),
         "is_news": proposal.is_news,
     }

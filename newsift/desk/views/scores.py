@@ -21,7 +21,7 @@ from newsift.desk.scoring import Measure, NearAnswers, ScoredMatches, drawn_labe
 from newsift.desk.session import Desk
 from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, promise_row, shorten_words
 from newsift.operations.cluster_status import StreamRate
-from newsift.operations.events import IN_FORCE
+from newsift.operations.events import IN_FORCE, lowest_and_highest
 from newsift.operations.labels import merge_near_candidates
 from newsift.operations.seed_drafts import change_seeds
 from newsift.operations.times import now_ms
@@ -75,9 +75,9 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "state": event.profile_status,
         "why": event.why,
         "compared": len(measure.seeds),
-        "thresholds": [thresholds[0], thresholds[-1]] if thresholds else [],
+        "thresholds": lowest_and_highest(thresholds),
         "is_automatic": measure.is_automatic,
-        "automatic": [*measure.automatic[:1], *measure.automatic[-1:]],
+        "automatic": lowest_and_highest(measure.automatic),
         "configured": measure.context.config.matching.threshold,
         "promise": promise_row(event, data.rate) if event.profile_status == IN_FORCE else None,
         "background_posts": len(measure.background),

@@ -99,9 +99,9 @@ function Promise({ promise }) {
 }
 
 function Threshold({ row, model }) {
-  const cuts = row.thresholds;
-  if (cuts.length)
-    return `threshold${cuts.length > 1 ? "s" : ""} ${scores([cuts[0], cuts.at(-1)])}`;
+  const { thresholds } = row; // rising
+  const ends = scores([thresholds[0], thresholds.at(-1)]);
+  if (thresholds.length) return `threshold${thresholds.length > 1 ? "s" : ""} ${ends}`;
   if (row.state !== "live") return "no threshold";
   return model ? html`<span title=${model}>threshold automatic</span>` : "threshold unknown";
 }
