@@ -52,12 +52,6 @@ def paths(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> list[encoder.Enco
     return [enc] if enc.path == "torch" else [enc, torch_enc]
 
 
-def test_the_kernel_runs_a_gated_mean_and_torch_a_star(enc: encoder.Encoder) -> None:
-    assert enc.path == ("torch" if enc.model.weights.config.has_star else "kernel")
-    assert enc.dim == 12
-    assert len(enc.digest) == 64
-
-
 def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> None:
     for i, text in enumerate(TOPICS):
         words = enc._tokenizer.words(text, Side.POST)

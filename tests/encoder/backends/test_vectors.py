@@ -3,8 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.backends.torch_backend import TorchBackend
@@ -129,36 +127,6 @@ def test_vectors_are_the_oracles_in_parts_of_any_size(
     for most in (2048, 80, 1):
         backend.tokens_at_once = most
         assert_close(backend.forward(ids, offsets, side), expected)
-
-
-BACKENDS = {config: TorchBackend(mild_weights(config, WORDS), "cpu") for config in SHAPES[:6]}
-
-
-@settings(max_examples=60)
-@given(
-    st.lists(st.integers(0, 30), max_size=10),
-    st.sampled_from(SHAPES[:6]),
-    st.sampled_from([1, 30, 2048]),
-    st.integers(0, 99),
-)
-def test_a_text_is_the_same_alone_in_any_batch_and_in_any_order(
-    lengths: list[int], config: AstConfig, most: int, seed: int
-) -> None:
-    backend = BACKENDS[config]
-    ids, offsets = draw(tuple(lengths), seed)
-    texts = [ids[offsets[i] : offsets[i + 1]] for i in range(len(lengths))]
-    order = np.random.default_rng(seed).permutation(len(texts))
-    shuffled = np.concatenate([np.empty(0, np.int32), *(texts[i] for i in order)])
-    backend.tokens_at_once = most
-    together = backend.forward(
-        shuffled, np.cumsum([0, *(lengths[i] for i in order)], dtype=np.int64), Side.POST
-    )
-    backend.tokens_at_once = 2048
-    for row, i in enumerate(order):
-        alone = backend.forward(texts[i], np.array([0, lengths[i]]), Side.POST)[0]
-        norm = np.linalg.norm(alone)
-        assert np.abs(together[row] - alone).max() <= 1e-5 * norm
-        assert (norm == 0) == (lengths[i] == 0)
 
 
 class Cramped(torch.nn.Module):

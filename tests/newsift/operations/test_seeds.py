@@ -10,7 +10,6 @@ from newsift.operations.messages import capture
 from newsift.operations.seed_drafts import (
     change_seeds,
     read_seed_files,
-    require_articles,
     seed_id,
     set_event,
 )
@@ -86,16 +85,6 @@ def test_folders_that_are_no_events_are_refused(folder: Path, file: str, message
     with pytest.raises(InputError) as refused:
         read_seed_files([folder])
     assert message in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.json", "a.html"])
-def test_an_article_of_too_few_words_is_refused(tmp_path: Path, name: str) -> None:
-    text = TEXT.removesuffix("harbour. ")
-    content = {"a.json": json.dumps({"text": text}), "a.html": f"<html><p>{text}</p></html>"}
-    (tmp_path / name).write_text(content.get(name, text))
-    drafts = read_seed_files([tmp_path / name])
-    with pytest.raises(InputError, match=r"a\.\w+: has 39 words, and an article has 40 .*--force"):
-        require_articles(drafts)
 
 
 @pytest.mark.parametrize(

@@ -335,23 +335,3 @@ def test_sigterm_ends_it(site: Site, newsift: Command, monkeypatch: pytest.Monke
     monkeypatch.setattr(FollowLoop, "run_once", lambda _: signal.raise_signal(signal.SIGTERM))
     done = newsift("seeds", "follow", f"{site.url}/feed", "--every", "1s")
     assert (done.code, "Traceback" in done.err) == (0, False)
-
-
-def test_refuses_links_into_the_own_network(
-    once: Any, site: Site, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The feed's own address may be asked, all others of this network not."""
-
-    def resolve(host: str, _port: int) -> list[str]:
-        return {"127.0.0.1": ["127.0.0.1"]}.get(host, ["10.0.0.1"])
-
-    limits = RequestLimits(resolve=resolve, allow=lambda address: address == "127.0.0.1")
-    monkeypatch.setattr("newsift.cli.seeds.PUBLIC_FEEDS", limits)
-    site.replies |= {
-        "/feed": feed(item("http://inside.test/"), item("/hop")),
-        "/hop": Reply(status=302, headers={"Location": "http://169.254.169.254/latest"}),
-    }
-    done = once()
-    assert done.code == 0
-    assert done.err.count("which is not a public address") == 2
-    assert seeds_of(kafka) == {}
