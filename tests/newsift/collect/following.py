@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -53,19 +54,36 @@ class FakeOutlet(PositionStore):
         return [(f.key or b"").decode() for f in self.frames if f.value]
 
 
+class NotedCollector(Collector):
+    """Notes why connections were lost; an eager one connects again at once."""
+
+    def __init__(self, *parts: Any, eager: bool) -> None:
+        super().__init__(*parts)
+        self.eager, self.lost = eager, list[LostError]()
+
+    async def _pause(self, error: LostError) -> None:
+        self.lost.append(error)
+        await (asyncio.sleep(0.01) if self.eager else super()._pause(error))
+
+
 @dataclass
 class Collecting:
-    collector: Collector
+    collector: NotedCollector
     outlet: FakeOutlet
     metrics: CollectorMetrics
     task: asyncio.Task[None]
 
-    async def until(self, seen: Callable[[], bool]) -> None:
+    async def until(self, seen: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while not seen():
                 if self.task.done():
                     self.task.result()
                 await asyncio.sleep(0.005)
+
+    @property
+    def frames(self) -> list[SourceFrame]:
+        """Without those that only move the cursor."""
+        return [frame for frame in self.outlet.frames if frame.value]
 
     def counted(self, name: str, **labels: str) -> float:
         families = text_string_to_metric_families(self.metrics.render().decode())
@@ -79,11 +97,13 @@ class Collecting:
 
 @asynccontextmanager
 async def collecting(
-    source: LiveSource, position: SourcePosition | None = None, size: StreamConfig | None = None
-) -> AsyncIterator[Collecting]:
+    source: LiveSource, position: SourcePosition | None = None, size: StreamConfig | None = None,
+    eager: bool = False,
+) -> AsyncIterator[Collecting]:  # fmt: skip
     """Run a collector while the block lasts; it leaves in order at the end."""
     outlet, metrics = FakeOutlet(position), CollectorMetrics(source.name)
-    collector = Collector(source, outlet.deliver, metrics, size or StreamConfig(), outlet)
+    parts = (source, outlet.deliver, metrics, size or StreamConfig(), outlet)
+    collector = NotedCollector(*parts, eager=eager)
     async with client_session(stream_timeout(60)) as client:
         task = asyncio.create_task(collector.run(client))
         try:
@@ -96,62 +116,12 @@ async def collecting(
             await asyncio.gather(task, return_exceptions=True)
 
 
-class Follower:
-    def __init__(self) -> None:
-        self.frames: list[SourceFrame] = []
-        self.cursor_frames: list[SourceFrame] = []  # cursors alone
-        self.gaps: list[Gap] = []
-        self.lost: list[LostError] = []
-
-    def position(self, place: str, upto: int | None = None) -> SourcePosition | None:
-        given = [f for f in self.frames[:upto] if f.cursor is not None]
-        if not given:
-            return None
-        at = next((f.at for f in reversed(given) if f.at is not None), None)
-        return SourcePosition(given[-1].cursor, place, at) if given[-1].cursor is not None else None
-
-    def keyed(self) -> list[str]:
-        return [frame.key.decode() for frame in self.frames if frame.key is not None]
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():
-            await asyncio.sleep(0.005)
+def follow(
+    source: LiveSource, position: SourcePosition | None = None
+) -> AbstractAsyncContextManager[Collecting]:
+    return collecting(source, position, eager=True)
 
 
 async def first_of(source: LiveSource) -> Sequence[SourceFrame] | Gap:
     async with client_session(stream_timeout(PATIENCE_S)) as client:
         return await anext(source.arrivals(client, None))
-
-
-@asynccontextmanager
-async def follow(
-    source: LiveSource, position: SourcePosition | None = None
-) -> AsyncIterator[Follower]:
-    follower = Follower()
-    task = asyncio.create_task(_follow(source, position, follower))
-    try:
-        yield follower
-    finally:
-        if not task.done():
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def _follow(source: LiveSource, position: SourcePosition | None, follower: Follower) -> None:
-    async with client_session(stream_timeout(PATIENCE_S)) as client:
-        while True:
-            try:
-                async for result in source.arrivals(
-                    client, follower.position(source.place) or position
-                ):
-                    if isinstance(result, Gap):
-                        follower.gaps.append(result)
-                    else:
-                        follower.cursor_frames += [frame for frame in result if not frame.value]
-                        follower.frames += [frame for frame in result if frame.value]
-            except LostError as lost:
-                follower.lost.append(lost)
-                await asyncio.sleep(0.01)

@@ -26,7 +26,7 @@ from newsift.collect.mastodon import (
 )
 from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, SourcePosition
 from newsift.web.client import client_session, stream_timeout
-from tests.newsift.collect.following import Follower, first_of, follow, until
+from tests.newsift.collect.following import Collecting, first_of, follow
 from tests.newsift.collect.mastodon_side import (
     TOKEN,
     FakeInstance,
@@ -120,14 +120,14 @@ def test_an_address_is_an_instance_or_a_stream_of_one(
 async def test_events_come_as_the_platform_sent_them() -> None:
     first, edited = status_id(1), json.dumps(make_status(status_id(0), "edited"))
     async with serve_instance() as side, follow(source_of(side)) as follower:
-        await until(lambda: len(side.urls("/api/v1/timelines")) == 3)  # from now on it streams
+        await follower.until(lambda: len(side.urls("/api/v1/timelines")) == 3)  # then it streams
         await side.write(b":thump\n")
         await side.post(first)
         await side.tell("status.update", edited)
         await side.tell("filters_changed", "undefined")
         await side.tell("delete", first)
         await side.tell("update", "no status")
-        await until(lambda: len(follower.frames) == 4)
+        await follower.until(lambda: len(follower.frames) == 4)
     posted, update, delete, odd = follower.frames
     values = [json.loads(frame.value) for frame in follower.frames]
     assert values[0] == {"event": "update", "payload": make_status(first)}
@@ -153,7 +153,7 @@ async def test_a_web_socket_that_is_refused_ends_it(token: str, stream: str, mes
                 pass
 
 
-async def troubled(side: FakeInstance, follower: Follower, chance: random.Random) -> int:
+async def troubled(side: FakeInstance, follower: Collecting, chance: random.Random) -> int:
     """Statuses and faults in an order that chance gives; how many statuses there were."""
     count = 0
     for _ in range(12):
@@ -173,19 +173,20 @@ async def troubled(side: FakeInstance, follower: Follower, chance: random.Random
         for _ in range(chance.choice([0, 1, 39, 40, 41, 100])):
             count += 1
             await side.post(status_id(count))
-    await until(lambda: len(follower.keyed()) >= count)
+    await follower.until(lambda: len(follower.outlet.keys) >= count)
     return count
 
 
 @pytest.mark.parametrize("socket", [False, True], ids=["sent events", "web socket"])
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_is_missing_repeated_or_out_of_order(seed: int, socket: bool) -> None:
-    async with serve_instance() as side, follow(source_of(side, socket=socket)) as follower:
+    async with serve_instance() as side, follow(source_of(side, socket)) as follower:
         count = await troubled(side, follower, random.Random(seed))
     assert ids(follower.frames) == [status_id(second) for second in range(1, count + 1)]
     assert [frame.cursor for frame in follower.frames] == ids(follower.frames)
-    assert not follower.gaps
-    assert {lost.reason for lost in follower.lost} <= {CLOSED, BUSY, LIMITED, "unreachable"}
+    assert not follower.outlet.gaps
+    reasons = {lost.reason for lost in follower.collector.lost}
+    assert reasons <= {CLOSED, BUSY, LIMITED, "unreachable"}
 
 
 def small(number: float) -> str:
@@ -199,14 +200,16 @@ async def test_a_crash_loses_nothing(name: Callable[[float], str], acknowledged:
     order = [1, 2, 5, 3, 4, 6, 9, 7, 8, 10]
     async with serve_instance() as side:
         async with follow(source_of(side)) as before:
-            await until(lambda: before.cursor_frames)
+            await before.until(lambda: before.outlet.frames)  # the cursor alone
             await side.post(*[name(number) for number in order])
-            await until(lambda: len(before.frames) == len(order))
+            await before.until(lambda: len(before.frames) == len(order))
         side.cut()
         await side.post(name(11))
-        position = before.position(source_of(side).place, acknowledged)
+        last = before.frames[acknowledged - 1].cursor
+        assert last is not None
+        position = SourcePosition(last, source_of(side).place)
         async with follow(source_of(side), position) as after:
-            await until(lambda: name(11) in after.keyed())
+            await after.until(lambda: name(11) in after.outlet.keys)
     result = {*ids(before.frames[:acknowledged]), *ids(after.frames)}
     assert result == {name(number) for number in range(1, 12)}
 
@@ -277,11 +280,11 @@ async def test_more_pages_than_the_limit_are_a_gap() -> None:
         await side.post(*[status_id(second) for second in range(1, 301)])
         start = SourcePosition(position, side.url.authority, 1.0)
         async with follow(source_of(side, max_pages=2), start) as follower:
-            await until(lambda: follower.gaps)
+            await follower.until(lambda: follower.outlet.gaps)
             await side.post(status_id(301))
-            await until(lambda: status_id(301) in follower.keyed())
+            await follower.until(lambda: status_id(301) in follower.outlet.keys)
     assert ids(follower.frames) == [status_id(second) for second in [*range(1, 81), 301]]
-    [gap] = follower.gaps
+    [gap] = follower.outlet.gaps
     assert gap.seconds is not None
 
 
@@ -292,8 +295,8 @@ async def test_a_timeline_that_ignores_min_id_is_a_gap() -> None:
         side.answers += [("/api/v1/timelines", answer) for answer in answers]
         start = SourcePosition(status_id(0), side.url.authority)
         async with follow(source_of(side), start) as follower:
-            await until(lambda: follower.gaps)
-    assert follower.keyed() == [status["id"] for status in newest]
+            await follower.until(lambda: follower.outlet.gaps)
+    assert follower.outlet.keys == [status["id"] for status in newest]
 
 
 async def test_the_state_of_another_instance_is_one_gap() -> None:
@@ -301,18 +304,17 @@ async def test_the_state_of_another_instance_is_one_gap() -> None:
     async with serve_instance() as side:
         gone = [web.Response(status=404) for _ in range(20)]
         side.answers += [("/api/v1/timelines", answer) for answer in gone]
-        async with follow(
-            source_of(side), SourcePosition(status_id(0), "other.example", 1.0)
-        ) as follower:
+        position = SourcePosition(status_id(0), "other.example", 1.0)
+        async with follow(source_of(side), position) as follower:
             for count in range(1, 4):
                 await side.opened.wait()
-                await until(lambda: follower.gaps)
+                await follower.until(lambda: follower.outlet.gaps)
                 side.cut()
-                await until(lambda count=count: len(follower.lost) == count)  # type: ignore[misc]
+                await follower.until(lambda n=count: len(follower.collector.lost) == n)  # type: ignore[misc]
             await side.opened.wait()
             await side.post(status_id(1))
-            await until(lambda: follower.keyed() == [status_id(1)])
-    assert len(follower.gaps) == 1
+            await follower.until(lambda: follower.outlet.keys == [status_id(1)])
+    assert len(follower.outlet.gaps) == 1
 
 
 async def test_a_status_above_the_limit_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,12 +324,12 @@ async def test_a_status_above_the_limit_is_a_gap(monkeypatch: pytest.MonkeyPatch
         side.statuses[1] |= {"content": "x" * 20_000}
         start = SourcePosition(status_id(0), side.url.authority)
         async with follow(source_of(side), start) as follower:
-            await until(lambda: follower.gaps)
+            await follower.until(lambda: follower.outlet.gaps)
             await side.post(status_id(4))
-            await until(lambda: status_id(4) in follower.keyed())
-        assert not follower.lost
+            await follower.until(lambda: status_id(4) in follower.outlet.keys)
+        assert not follower.collector.lost
     assert ids(follower.frames) == [status_id(1), status_id(4)]
-    assert len(follower.gaps) == 1
+    assert len(follower.outlet.gaps) == 1
 
 
 async def test_a_token_does_not_follow_a_redirect_to_another_host() -> None:
@@ -344,14 +346,14 @@ async def test_tries_again_an_instance_that_does_not_describe_itself() -> None:
     async with serve_instance() as side:
         side.answers.append(("/api/v2", web.Response(text="<html>")))
         async with follow(source_of(side)) as follower:
-            await until(lambda: side.streams)
-    assert [lost.reason for lost in follower.lost] == [MALFORMED]
+            await follower.until(lambda: side.streams)
+    assert [lost.reason for lost in follower.collector.lost] == [MALFORMED]
 
 
 async def test_leaves_a_silent_stream() -> None:
     async with serve_instance() as side, follow(source_of(side, stall_s=0.2)) as follower:
-        await until(lambda: follower.lost)
-    assert follower.lost[0].reason == STALLED
+        await follower.until(lambda: follower.collector.lost)
+    assert follower.collector.lost[0].reason == STALLED
 
 
 async def test_a_page_that_is_not_full_may_not_be_the_last() -> None:
@@ -361,5 +363,5 @@ async def test_a_page_that_is_not_full_may_not_be_the_last() -> None:
         await side.post(*every)
         start = SourcePosition(status_id(0), side.url.authority)
         async with follow(source_of(side), start) as follower:
-            await until(lambda: follower.cursor_frames)
+            await follower.until(lambda: not all(frame.value for frame in follower.outlet.frames))
     assert ids(follower.frames) == [*every[:7], *every[8:50], *every[51:]]

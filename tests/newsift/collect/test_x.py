@@ -15,7 +15,7 @@ import newsift.collect.x as x_source
 from encoder.errors import InputError
 from newsift.collect.source import ANNOUNCED, BUSY, CLOSED, LIMITED, UNREACHABLE, LostError
 from newsift.collect.x import XStream, parse_post_id, read_rules, refusal_error, time_of_id
-from tests.newsift.collect.following import first_of, follow, until
+from tests.newsift.collect.following import first_of, follow
 from tests.newsift.collect.x_side import DISCONNECT, TOKEN, FakeX, make_tweet, serve_x, tweet_id
 from worker.config.secret import Secret
 from worker.errors import AccessError
@@ -101,7 +101,7 @@ async def test_x_has_the_rules_of_the_file_and_no_others(tmp_path: Path) -> None
         async with follow(source(side, file)) as follower:
             await side.opened.wait()
             await side.post(tweet_id(1))
-            await until(lambda: follower.frames)
+            await follower.until(lambda: follower.frames)
     have = sorted(f"{rule['value']}\t{rule['tag']}" for rule in side.rules)
     assert have == sorted(["ferry\tboats", *names])
     assert all(len(body.get("add", [])) <= 100 for body in side.bodies)
@@ -126,13 +126,13 @@ async def test_a_missing_file_of_rules_is_refused_at_the_start(tmp_path: Path) -
 async def test_follows_changed_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(x_source, "POLL_S", 0.01)
     file = written(tmp_path, "ferry\tferries")
-    async with serve_x() as side, follow(source(side, file)):
+    async with serve_x() as side, follow(source(side, file)) as follower:
         await side.opened.wait()
         file.write_text("has:links")  # is told, and changes nothing
-        await until(lambda: any("add" in body for body in side.bodies))
+        await follower.until(lambda: any("add" in body for body in side.bodies))
         assert [rule["value"] for rule in side.rules] == ["ferry"]
         file.write_text("smoke\tfires")
-        await until(lambda: [rule["value"] for rule in side.rules] == ["smoke"])
+        await follower.until(lambda: [rule["value"] for rule in side.rules] == ["smoke"])
         assert len(side.streams) == 1
 
 
@@ -142,7 +142,7 @@ async def test_posts_come_as_the_platform_sent_them() -> None:
         await side.write(b"\r\n")
         await side.post(tweet_id(2), tweet_id(1))
         await side.line({"something": "new"})
-        await until(lambda: len(follower.frames) == 3)
+        await follower.until(lambda: len(follower.frames) == 3)
     late, early, new = follower.frames
     assert late.value == json.dumps(make_tweet(tweet_id(2)), separators=(",", ":")).encode()
     assert [late.key, early.key, new.key] == [tweet_id(2).encode(), tweet_id(1).encode(), None]
@@ -169,7 +169,7 @@ async def test_nothing_that_was_sent_is_missing_and_each_gap_is_reported(seed: i
             chance.shuffle(ids)
             await side.post(*ids, *ids[: chance.randrange(2)])  # duplicates may occur
             sent.extend(ids)
-            await until(lambda: set(sent) <= set(follower.keyed()))
+            await follower.until(lambda: set(sent) <= set(follower.outlet.keys))
             end = chance.choice([side.cut, side.end])
             last = chance.choice(["", "half", "caught"])
             if last == "half":
@@ -180,11 +180,12 @@ async def test_nothing_that_was_sent_is_missing_and_each_gap_is_reported(seed: i
                 side.answers.append(("stream", web.Response(status=503)))
             end()
             ends += 1
-        await until(lambda: len(follower.gaps) == ends)
-    assert set(follower.keyed()) == set(sent)
+        await follower.until(lambda: len(follower.outlet.gaps) == ends)
+    assert set(follower.outlet.keys) == set(sent)
     assert all(isinstance(read_post(frame.value), Post) for frame in follower.frames)
-    assert len(follower.gaps) == ends
-    assert {lost.reason for lost in follower.lost} <= {CLOSED, BUSY, ANNOUNCED, UNREACHABLE}
+    assert len(follower.outlet.gaps) == ends
+    reasons = {lost.reason for lost in follower.collector.lost}
+    assert reasons <= {CLOSED, BUSY, ANNOUNCED, UNREACHABLE}
 
 
 async def test_a_post_beside_a_disconnect_is_not_lost() -> None:
@@ -192,10 +193,10 @@ async def test_a_post_beside_a_disconnect_is_not_lost() -> None:
         await side.opened.wait()
         parts = [json.dumps(body).encode() for body in (make_tweet(tweet_id(1)), DISCONNECT)]
         await side.write(b"\r\n".join([*parts, b""]))
-        await until(lambda: follower.lost)
-    assert follower.keyed() == [tweet_id(1)]
-    assert follower.lost[0].reason == ANNOUNCED
-    assert "UpstreamOperationalDisconnect" in str(follower.lost[0])
+        await follower.until(lambda: follower.collector.lost)
+    assert follower.outlet.keys == [tweet_id(1)]
+    assert follower.collector.lost[0].reason == ANNOUNCED
+    assert "UpstreamOperationalDisconnect" in str(follower.collector.lost[0])
 
 
 @pytest.mark.parametrize(
