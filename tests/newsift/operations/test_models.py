@@ -1,9 +1,7 @@
 import hashlib
 import io
 import tarfile
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -14,20 +12,12 @@ from encoder.errors import InputError, ModelError
 from encoder.model_directory import read_model, write_model
 from encoder.support.named import model_directory, named_models
 from newsift.operations.models import MODEL_FILES, add, download, is_secure, pack, remove, unpack
+from tests.broker.clients import until
 from tests.encoder.small import small_model
+from tests.newsift.cli.seeds.feed_side import Reply, Site
+from tests.newsift.worker_web import dripping
 from tests.worker.processes import started
-from tests.worker.web_side import Handler, Server, serving
-
-
-@dataclass
-class WebSide:
-    """What a server holds, and where it stops in the middle until it may go on."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    moved: dict[str, str] = field(default_factory=dict)
-    halfway: threading.Event = field(default_factory=threading.Event)
-    go_on: threading.Event = field(default_factory=threading.Event)
-    base: str = ""
+from tests.worker.web_side import serving
 
 
 class Packed(bytes):
@@ -51,37 +41,9 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
 
 
 @pytest.fixture
-def web() -> Iterator[WebSide]:
-    """A server of which /slow/… sends one half and waits."""
-    side = WebSide()
-
-    class Files(Handler):
-        def do_GET(self) -> None:
-            if there := side.moved.get(self.path):
-                self.send_response(302)
-                self.send_header("Location", there)
-                self.end_headers()
-                return
-            content = side.files.get(self.path.removeprefix("/slow").partition("?")[0])
-            if content is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            middle = len(content) // 2
-            self.wfile.write(content[:middle])
-            if self.path.startswith("/slow/"):
-                side.halfway.set()
-                side.go_on.wait(60)
-            self.wfile.write(content[middle:])
-
-    with serving(Server(Files)) as server:
-        side.base = server.url
-        try:
-            yield side
-        finally:
-            side.go_on.set()
+def web() -> Iterator[Site]:
+    with serving(Site()) as site:
+        yield site
 
 
 @pytest.fixture
@@ -121,11 +83,11 @@ def test_a_name_that_is_taken_is_refused_and_stays(state: Path, file: Path) -> N
     assert (state / "own" / "manifest.json").read_bytes() == before
 
 
-def test_an_address_needs_a_digest(state: Path, web: WebSide, packed: Packed) -> None:
-    web.files["/dir/own.tar"] = packed
+def test_an_address_needs_a_digest(state: Path, web: Site, packed: Packed) -> None:
+    web.replies["/dir/own.tar?v=1"] = Reply(packed)
     with pytest.raises(InputError, match="needs --digest"):
-        add(f"{web.base}/dir/own.tar", None, None)
-    assert add(f"{web.base}/dir/own.tar?v=1", packed.digest, None) == state / "own"
+        add(f"{web.url}/dir/own.tar", None, None)
+    assert add(f"{web.url}/dir/own.tar?v=1", packed.digest, None) == state / "own"
     assert visible(state) == {"own"}
 
 
@@ -147,10 +109,11 @@ def test_adds_no_damaged_model(state: Path, tmp_path: Path, packed: Packed) -> N
     assert visible(state) == set()
 
 
-def test_a_killed_add_is_swept(state: Path, file: Path, web: WebSide, packed: Packed) -> None:
-    web.files["/own.tar"] = packed
-    with started("models", "add", f"{web.base}/slow/own.tar", "--digest", packed.digest):
-        assert web.halfway.wait(60)
+def test_a_killed_add_is_swept(state: Path, file: Path, packed: Packed) -> None:
+    with dripping(b"HTTP/1.1 200 OK\r\n\r\n") as (port, _):
+        url = f"http://127.0.0.1:{port}/own.tar"
+        with started("models", "add", url, "--digest", packed.digest):
+            until(lambda: visible(state))
     assert list(named_models()) == ["default"]
     assert len(visible(state)) == 1  # hidden, and swept by the next
     add(str(file), None, "next")
@@ -172,31 +135,35 @@ def test_https_is_never_left_for_http() -> None:
         is_secure("http://127.0.0.1/m.tar", True)
 
 
-def test_redirects_are_followed_on_this_machine_and_end(web: WebSide, tmp_path: Path) -> None:
-    web.files["/m"] = b"abc" * 99_999
-    web.moved = {"/a": "/b", "/b": "/m", "/round": "/round", "/away": "http://example.org/m"}
+def test_redirects_are_followed_on_this_machine_and_end(web: Site, tmp_path: Path) -> None:
+    moved = {"/a": "/b", "/b": "/m", "/round": "/round", "/away": "http://example.org/m"}
+    for path, there in moved.items():
+        web.replies[path] = Reply(status=302, headers={"Location": there})
+    web.replies["/m"] = Reply(b"abc" * 99_999)
     out = tmp_path / "out"
     with out.open("wb") as file:
-        download(f"{web.base}/a", file)
-    assert out.read_bytes() == web.files["/m"]
+        download(f"{web.url}/a", file)
+    assert out.read_bytes() == web.replies["/m"].body
     with pytest.raises(InputError, match="redirects more than"):
-        download(f"{web.base}/round", io.BytesIO())
+        download(f"{web.url}/round", io.BytesIO())
     with pytest.raises(InputError, match=r"example.org/m: is not https://"):
-        download(f"{web.base}/away", io.BytesIO())
+        download(f"{web.url}/away", io.BytesIO())
 
 
-def test_more_than_the_bound_and_nothing_are_refused(web: WebSide) -> None:
-    web.files["/m"] = bytes(200_000)
+def test_more_than_the_bound_and_nothing_are_refused(web: Site) -> None:
+    web.replies["/m"] = Reply(bytes(200_000))
     with pytest.raises(InputError, match="is larger than"):
-        download(f"{web.base}/m", io.BytesIO(), largest=199_999)
+        download(f"{web.url}/m", io.BytesIO(), largest=199_999)
     with pytest.raises(InputError, match="answers 404"):
-        download(f"{web.base}/none", io.BytesIO())
+        download(f"{web.url}/none", io.BytesIO())
 
 
-def test_gives_up_a_server_that_drips(web: WebSide) -> None:
-    web.files["/m"] = bytes(200_000)
-    with pytest.raises(InputError, match="took too long"):
-        download(f"{web.base}/slow/m", io.BytesIO(), seconds=0.1)
+def test_gives_up_a_server_that_drips() -> None:
+    with (
+        dripping(b"HTTP/1.1 200 OK\r\n\r\n") as (port, _),
+        pytest.raises(InputError, match="took too long"),
+    ):
+        download(f"http://127.0.0.1:{port}/m", io.BytesIO(), seconds=0.1)
 
 
 def member(name: str, content: bytes = b"x", kind: bytes = tarfile.REGTYPE) -> bytes:
