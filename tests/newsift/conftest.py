@@ -1,7 +1,5 @@
-"""The fixtures of the worker's tests, a reader of pages in this process, and coroutine tests."""
+"""The fixtures of the worker's tests, and a reader of pages in this process."""
 
-import asyncio
-import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,19 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.worker.conftest import fake, kafka
+from tests.worker.conftest import anyio_backend, fake, kafka
 
-__all__ = ["fake", "kafka"]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test in an event loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
+__all__ = ["anyio_backend", "fake", "kafka"]
 
 
 @pytest.fixture(autouse=True)
