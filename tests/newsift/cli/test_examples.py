@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from newsift.broker.server import running
 from newsift.cli import cli
@@ -88,15 +87,3 @@ def test_the_examples_run(folder: Path, newsift: Command, monkeypatch: pytest.Mo
             if not any(each in example for each in NOT_RUN):
                 done = newsift(*shlex.split(example))
                 assert done.code == 0, (example, done.err)
-
-
-@pytest.mark.parametrize("source", ["bluesky", "files", "mastodon"])
-def test_the_examples_of_a_collector_start_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, source: str
-) -> None:
-    starts: list[object] = []
-    monkeypatch.setattr("newsift.cli.collect.run_source", lambda *start: starts.append(start))
-    for example in EXAMPLES[f"collect {source}"]:
-        result = CliRunner().invoke(cli, ["collect", source, *shlex.split(example)])
-        assert result.exit_code == 0, (example, result.output)
-    assert len(starts) == 2

@@ -1,6 +1,5 @@
 import csv
 import gzip
-import hashlib
 import io
 import json
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
+from tests.faults.expected import digest
 from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.formats import forms
 from tests.worker.articles import ARTICLES, FERRY, POSTS, lines, write_seeds
@@ -30,11 +30,6 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("NEWSIFT_CONFIG", raising=False)
 
 
-def hexed(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def test_matches_are_those_of_a_slow_loop(newsift: Command, seeds: Path, enc: Encoder) -> None:
     """Every score, threshold and id from the encoder and the contract alone."""
     vectors = enc.articles(list(ARTICLES.values()))
@@ -43,10 +38,10 @@ def test_matches_are_those_of_a_slow_loop(newsift: Command, seeds: Path, enc: En
     for post in POSTS:
         scores = enc.posts([post["text"]]).similarity(vectors)[0]
         for name, score, cut in zip(ARTICLES, scores, cuts, strict=True):
-            version = hexed(list(ARTICLES[name]))[:12]
+            version = digest(list(ARTICLES[name]))[:12]
             key = ["plain", post["id"], post["text"], name, version, enc.digest]
             if score >= cut:
-                expected[hexed(key)[:32]] = (post["id"], name, score, cut)
+                expected[digest(key)[:32]] = (post["id"], name, score, cut)
     done = newsift("filter", "--force", "--seeds", seeds, stdin=lines(*POSTS))
     assert done.code == 0, done.err
     result = {

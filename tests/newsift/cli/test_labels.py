@@ -196,13 +196,11 @@ def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_pat
     assert table.splitlines()[-1].split() == ["storm", "ann", "ben", "2", "0.50", "0.00"]
 
 
-def test_many_labels_and_hostile_records(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
-    rows = [given(str(n), event=f"e{n % 5_000}") for n in range(20_000)]
-    assert newsift("labels", "import", write(tmp_path / "l.jsonl", *rows)).code == 0
+def test_hostile_records_are_refused_one_by_one(newsift: Command, kafka: Kafka) -> None:
+    begin(kafka, "1")
     for key, value in ((b"\xff", b"\xff"), (b"k" * 9_999, b"{}"), (b"x\x1b[m", b"")):
         kafka.send(LABELS, value, key)
     done = newsift("labels", "list", "--json")
-    assert (done.code, len(done.out.splitlines())) == (0, 5_000)
-    assert sum(json.loads(line)["on"] for line in done.out.splitlines()) == 20_000
+    assert (done.code, json.loads(done.out)["on"]) == (0, 1)
     assert done.err.count("newsift: refused: ") == 3
     assert "\x1b" not in done.err

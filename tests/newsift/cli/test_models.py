@@ -1,6 +1,5 @@
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -36,17 +35,3 @@ def test_from_a_directory_to_a_name_and_back(newsift: Command, tmp_path: Path) -
     assert "\x1b" not in shown
     assert newsift("models", "remove", "small").code == 0
     assert newsift("models", "list").out.count("\n") == 2
-
-
-def test_pack_replaces_no_pipe_and_makes_no_file_called_dash(
-    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_model(tmp_path / "small", small_model())
-    os.mkfifo(tmp_path / "pipe.tar")
-    for out in ("pipe.tar", "-"):
-        done = newsift("models", "pack", "small", "--out", out)
-        assert (done.code, done.out) == (2, "")
-        assert "name a" in done.err
-    assert (tmp_path / "pipe.tar").is_fifo()
-    assert not (tmp_path / "-").exists()

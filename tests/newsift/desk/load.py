@@ -16,6 +16,7 @@ from playwright.sync_api import Page
 
 from tests.broker.clients import producer
 from tests.broker.server import opened
+from tests.faults.process import resident
 from tests.hostile.witness import cpu_seconds
 from tests.newsift.desk.browser.window import Window, chromium
 from tests.newsift.desk.matched import record
@@ -82,11 +83,11 @@ def loaded(window: Window, place: Place, desk: DeskProcess, seconds: float) -> l
                 sent += 1
             page.wait_for_timeout(20)
             if early is None and spent > seconds / 5:
-                early = held(devtools), resident(desk)
+                early = held(devtools), resident(desk.process.pid)
     page.get_by_text("burns off Port Maren").first.wait_for()
     after, spent = metrics(devtools), time.monotonic() - began
     busy = (after["TaskDuration"] - before["TaskDuration"]) / spent
-    late, first = (held(devtools), resident(desk)), early or (1.0, 1.0)
+    late, first = (held(devtools), resident(desk.process.pid)), early or (1.0, 1.0)
     print(  # noqa: T201
         f"{sent / spent:,.0f} matches a second for {spent:.0f} s: main thread busy {busy:.0%}, "
         f"desk {(cpu_seconds(desk.process.pid) - cpu) / spent:.0%} of a core; page "
@@ -115,11 +116,6 @@ def metrics(devtools: Any) -> Counts:
 def held(devtools: Any) -> float:
     devtools.send("HeapProfiler.collectGarbage")
     return metrics(devtools)["JSHeapUsedSize"]
-
-
-def resident(desk: DeskProcess) -> float:
-    status = Path(f"/proc/{desk.process.pid}/status").read_text("ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 if __name__ == "__main__":

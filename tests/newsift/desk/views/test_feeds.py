@@ -21,6 +21,8 @@ from tests.worker.web_side import serving
 
 __all__ = ["enc", "loaded_once"]
 
+pytestmark = pytest.mark.usefixtures("site")
+
 ITEMS = item("/a", "Astrid"), item("/b", "Birka", 1)
 
 
@@ -34,12 +36,6 @@ def site(monkeypatch: pytest.MonkeyPatch, read_in_process: None) -> Iterator[Sit
         result.replies |= {"/a": page("Astrid"), "/b": page("Birka")}
         result.replies["/feed"] = feed(*ITEMS)
         yield result
-
-
-@pytest.fixture
-def ask(site: Site, kafka: Kafka) -> Iterator[Client]:
-    with open_desk(model=True) as desk:
-        yield Client(desk)
 
 
 def row_of(ask: Client, site: Site) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from newsift.files import documents
 from newsift.files.documents import Item, items
 from newsift.files.messages import FormatError
+from tests.newsift.files.test_read import pieces
 
 ODD = st.text(st.sampled_from('ab"\\[]{},:é\n \x00😀'), max_size=8)
 VALUES = st.recursive(
@@ -22,8 +23,7 @@ LAYOUTS: list[dict[str, Any]] = [{}, {"indent": 1}, {"separators": (",", ":")}]
 
 
 def cut(content: bytes, size: int) -> list[Item]:
-    pieces = (content[start : start + size] for start in range(0, len(content), size))
-    return [item for batch in items(pieces) for item in batch]
+    return [item for batch in items(pieces(content, size)) for item in batch]
 
 
 def decoded(result: list[Item]) -> list[Any]:
@@ -88,9 +88,9 @@ def test_memory_is_bounded_by_the_largest_item(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(documents, "MAX_LINE_BYTES", 2**16)
 
     def peak(count: int, item: bytes) -> int:
-        pieces = (b"[", *(item + b"," for _ in range(count)), b"0]")
+        parts = (b"[", *(item + b"," for _ in range(count)), b"0]")
         tracemalloc.start()
-        assert sum(len(batch) for batch in items(iter(pieces))) == count + 1
+        assert sum(len(batch) for batch in items(iter(parts))) == count + 1
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most

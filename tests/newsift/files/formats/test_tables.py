@@ -1,6 +1,5 @@
 import csv
 import io
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +9,7 @@ from newsift.files import tables
 from newsift.files.messages import FormatError
 from newsift.files.read import lines
 from newsift.files.tables import CP1252, Table, TableRow
+from tests.newsift.files.test_read import pieces
 
 CELLS = st.text(st.sampled_from("ab\",;\t|\r\né '"), max_size=6)
 WILD = st.text(st.sampled_from('a",;\r\n'), max_size=30)
@@ -18,11 +18,7 @@ WILD = st.text(st.sampled_from('a",;\r\n'), max_size=30)
 def read(
     content: bytes, size: int = 7, delimiter: str | None = None
 ) -> tuple[Table, list[TableRow]]:
-    def pieces() -> Iterator[bytes]:
-        for start in range(0, len(content), size):
-            yield content[start : start + size]
-
-    table = Table(lines(pieces(), carriage_returns=True), delimiter)
+    table = Table(lines(pieces(content, size), carriage_returns=True), delimiter)
     return table, [row for batch in table.batches() for row in batch]
 
 
