@@ -8,14 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from newsift.cli.collect import collect
 from tests.deploy.kustomize import Object, title
 from worker.config import KEYS, Config
 from worker.config.load import load
 from worker.errors import ConfigError
+from worker.process.command import SHUTDOWN_SLACK_S
 
-# As the code has them; tests/deploy/test_manifests.py compares.
-SLACK_S = 2.0  # after stream.shutdown_s a worker ends itself (worker.process.command)
-SOURCES = ("bluesky", "mastodon", "x", "files")  # of `newsift collect`
 WORKER = (["faust", "-A", "worker", "worker"], ["newsift", "worker"])
 INSTANCE = "NEWSIFT_KAFKA__INSTANCE_ID"
 SHORT = "NEWSIFT_KAFKA"
@@ -184,8 +183,9 @@ def check_command(work: Workload) -> Iterator[str]:
     if len(work.containers) != 1:
         yield f"has {len(work.containers)} containers, and one is expected"
     if work.is_collector:
-        if not {*work.command[2:3]} <= {*SOURCES} or len(work.command) < 3:
-            yield f"command: {' '.join(work.command)} is not a source; take one of {SOURCES}"
+        if len(work.command) < 3 or work.command[2] not in collect.commands:
+            sources = ", ".join(collect.commands)
+            yield f"command: {' '.join(work.command)} is not a source; take one of {sources}"
     elif not work.is_worker:
         yield f"command: {' '.join(work.command)} is neither a worker nor a collector"
 
@@ -262,14 +262,14 @@ def check_grace(work: Workload) -> Iterator[str]:
     grace = work.pod.get("terminationGracePeriodSeconds")
     if (config := _config(work)) is None:
         return
-    needed = config.stream.shutdown_s + SLACK_S
+    needed = config.stream.shutdown_s + SHUTDOWN_SLACK_S
     hook = quantity(inside(work.main, "lifecycle", "preStop", "sleep", "seconds")) or 0.0
     if not isinstance(grace, int):
         yield "terminationGracePeriodSeconds: is missing"
     elif grace <= needed + hook:
         yield (
             f"terminationGracePeriodSeconds: {grace} is not longer than the {needed + hook:g} s "
-            f"that the process takes (stream.shutdown_s and {SLACK_S:g} s)"
+            f"that the process takes (stream.shutdown_s and {SHUTDOWN_SLACK_S:g} s)"
         )
 
 

@@ -70,15 +70,6 @@ def test_the_words_of_a_text_make_its_tokens(texts: list[str]) -> None:
             assert row == pytest.approx(expected, abs=1e-6)
 
 
-@given(batches)
-def test_a_text_has_the_same_tokens_alone_and_in_any_batch(texts: list[str]) -> None:
-    together = read(tokenizer().posts(texts))
-    used = tokenizer()
-    assert [row for text in texts for row in read(used.posts([text]))] == together
-    assert read(used.posts(texts[::-1])) == together[::-1]
-    assert read(SHARED_TOKENIZER.posts(texts * 2)) == together * 2
-
-
 def test_ids_equal_the_oracle_on_real_posts(shared: Path) -> None:
     posts = real_posts(shared)[:: 1 if ALL else 4]
     expected = their_word_piece(LINES).encode_batch(list(map(clean_post, posts)))

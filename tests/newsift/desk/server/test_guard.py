@@ -1,11 +1,9 @@
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from newsift.desk.guard import MAX_IDLE_S, MAX_SESSIONS, Sessions
 from newsift.desk.views import ENDPOINTS
-from tests.newsift.desk.place import Place
 from tests.newsift.desk.server.visiting import TOKEN, Visitor, visited
 from tests.worker.raw_http import Reply
 
@@ -100,13 +98,6 @@ def test_no_endpoint_of_the_desk_answers_without_the_token() -> None:
         return {reply.status for reply in replies}
 
     assert visited(visit, token=TOKEN, endpoints=ENDPOINTS) == {401}
-
-
-def test_arguments_and_environment_do_not_hold_the_token(place: Place) -> None:
-    desk = place.desk()
-    token = desk.address.partition("=")[2]
-    for name in ("cmdline", "environ"):
-        assert token.encode() not in Path(f"/proc/{desk.process.pid}/{name}").read_bytes()
 
 
 def test_the_token_begins_a_session_with_a_cookie_that_no_script_reads() -> None:
