@@ -2,6 +2,7 @@ import asyncio
 import random
 from collections import defaultdict
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
@@ -16,8 +17,8 @@ import newsift.cli.watch.delivery
 from newsift.cli.matches import MatchFilter
 from newsift.cli.watch.delivery import MAX_QUEUE_BYTES, Deliver, EventQueues, MatchDelivery
 from newsift.cli.watch.records import WatchMetrics, WebhookCall, partition_of, webhook_calls
-from newsift.cli.watch.webhook import Webhook
 from tests.newsift.cli.test_matches import record
+from tests.worker.stream.fakes import FakeConsumer, met
 from worker.config import Config
 
 PLACE = TopicPartition("matched-tweets", 0)
@@ -54,12 +55,6 @@ class Gates:
 async def turns(count: int = 20) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
-
-
-async def emptied(queues: EventQueues) -> None:
-    async with asyncio.timeout(60):
-        while len(queues):
-            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -190,7 +185,7 @@ async def test_the_backlog_comes_once_in_order(dice: int) -> None:
         bound = {place: some[0].offset for place, some in left.items() if some}
         assert all(queues.committable().get(p, 0) <= at for p, at in bound.items())
         await turns(chance.choice([0, 0, 1, 5]))
-    await emptied(queues)
+    await met(lambda: not len(queues))
     assert queues.committable() == {place: len(some) for place, some in records.items()}
     for place, some in records.items():
         for event in "abc":
@@ -211,7 +206,7 @@ async def test_counts_and_passes_over_a_deleted_backlog() -> None:
         take(queues, each)
     reader.first = 20
     gates.open_all(30)
-    await emptied(queues)
+    await met(lambda: not len(queues))
     assert gates.taken == [*range(5), *range(20, 30)]
     assert b"newsift_watch_offsets_lost_total 15.0" in metrics.render()
 
@@ -228,51 +223,30 @@ async def test_a_topic_that_was_made_again_is_delivered_whole() -> None:
         take(queues, each)
     assert queues.committable() == {PLACE: 0}
     gates.open_all(30)
-    await emptied(queues)
+    await met(lambda: not len(queues))
     assert gates.taken == [*range(5), *range(3)]
     assert queues.committable() == {PLACE: 3}
 
 
-class FakeConsumer(FakeReader):
-    """A consumer of an empty partition whose first read fails."""
+class Consumer(FakeConsumer):
+    """It has a partition from which the first 30 records were deleted."""
 
-    def __init__(self, error: KafkaError) -> None:
-        super().__init__({PLACE: []})
-        self.first, self.errors, self.committed = 30, [error], list[int]()
-
-    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:  # type: ignore[override]
-        await asyncio.sleep(0)
-        if self.errors:
-            raise self.errors.pop()
-        return {PLACE: []}
-
-    async def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
-        return {PLACE: (30, 40)}
+    def __init__(self, place: TopicPartition, error: KafkaError) -> None:
+        super().__init__()
+        self.places, self.begins, self.ends = {place}, {place: 30}, {place: 40}
+        self.ready.append(error)
 
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        await asyncio.sleep(0)
-        return dict.fromkeys(places, 40)
-
-    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        self.committed.append(offsets[PLACE])
-
-    def paused(self) -> set[TopicPartition]:
-        return set()
-
-    def assignment(self) -> set[TopicPartition]:
-        return {PLACE}
-
-    def resume(self, *_: TopicPartition) -> None:
-        """Nothing was held back."""
+        return {place: self.ends[place] for place in places}
 
 
 def delivery_of(
-    monkeypatch: pytest.MonkeyPatch, consumer: FakeConsumer, metrics: WatchMetrics, partitions: int
+    monkeypatch: pytest.MonkeyPatch, consumer: Consumer, metrics: WatchMetrics
 ) -> MatchDelivery:
+    """It delivers a topic of four partitions."""
     for name in ("group_consumer", "groupless_consumer"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, lambda _: consumer)
-    webhook: Webhook = Webhook.__new__(Webhook)
-    return MatchDelivery(Config(), MatchFilter(), None, partitions, webhook, metrics, fail)
+    return MatchDelivery(Config(), MatchFilter(), None, 4, AsyncMock(), metrics, fail)
 
 
 @pytest.mark.parametrize(
@@ -282,25 +256,28 @@ def delivery_of(
 async def test_counts_deleted_matches_and_ends_on_a_refusal(
     monkeypatch: pytest.MonkeyPatch, error: KafkaError, lost: int | None
 ) -> None:
-    consumer, metrics = FakeConsumer(error), WatchMetrics()
+    consumer, metrics = Consumer(PLACE, error), WatchMetrics()
     for name in ("BACKOFF_S", "COMMIT_INTERVAL_S"):
         monkeypatch.setattr(newsift.cli.watch.delivery, name, 0.0)
-    task = asyncio.create_task(delivery_of(monkeypatch, consumer, metrics, 1).run())
-    async with asyncio.timeout(60):
-        while lost is not None and consumer.committed != [30]:
-            await asyncio.sleep(0)
-        if lost is None:
-            with pytest.raises(TopicAuthorizationFailedError):
-                await task
+    task = asyncio.create_task(delivery_of(monkeypatch, consumer, metrics).run())
+    await met(lambda: task.done() or consumer.commits == [{PLACE: 30}])
+    if lost is None:
+        with pytest.raises(TopicAuthorizationFailedError):
+            task.result()
     task.cancel()
     assert f"newsift_watch_offsets_lost_total {lost or 0}.0".encode() in metrics.render()
 
 
-@pytest.mark.parametrize(("partitions", "begin"), [(1, 40), (0, 30)])
-async def test_a_partition_that_was_added_is_delivered_from_its_first_match(
-    monkeypatch: pytest.MonkeyPatch, partitions: int, begin: int
+LAST = TopicPartition(PLACE.topic, 3)
+
+
+@pytest.mark.parametrize(("committed", "begin"), [({}, 40), ({PLACE: 7}, 30)], ids=["new", "added"])
+async def test_a_new_group_begins_with_the_next_match_and_an_added_partition_with_its_first(
+    monkeypatch: pytest.MonkeyPatch, committed: dict[TopicPartition, int], begin: int
 ) -> None:
-    """Another begins with the next match, where the group is new."""
-    consumer = FakeConsumer(NoOffsetForPartitionError(PLACE))
-    await delivery_of(monkeypatch, consumer, WatchMetrics(), partitions)._poll()
-    assert consumer.committed == [begin]
+    consumer = Consumer(LAST, NoOffsetForPartitionError(LAST))
+    consumer.known = committed
+    delivery = delivery_of(monkeypatch, consumer, WatchMetrics())
+    await delivery.start()
+    await delivery._poll()
+    assert consumer.commits == [{LAST: begin}]

@@ -23,7 +23,7 @@ import pytest
 from kafka import TopicPartition
 
 from newsift.broker.server import running
-from tests.broker.clients import admin, consumer
+from tests.broker.clients import consumer
 from tests.newsift.cli.test_matches import record
 from tests.worker.kafka_side import MATCHES, PARTITIONS, Kafka
 from tests.worker.processes import Logged, logged
@@ -242,23 +242,6 @@ def test_a_new_group_begins_with_new_matches_and_filters(kafka: Kafka, tmp_path:
         assert command.leave() == 0
     assert [(post.name, post.event) for post in receiver.accepted] == [("2", FIRE), ("5", FIRE)]
     assert command.output.count("is not a match: it is passed over") == 3
-
-
-@pytest.mark.slow
-def test_a_partition_added_meanwhile_is_delivered_from_its_first_match(
-    kafka: Kafka, tmp_path: Path
-) -> None:
-    fill(kafka, ["before"])
-    with delivering(tmp_path, accept, "--event", FERRY) as (_, command):
-        command.until(lambda: committed(kafka) == 1)
-        assert command.leave() == 0
-    with admin(kafka.address) as client:
-        client.create_partitions({MATCHES: 4})
-    kafka.send(MATCHES, record("1", "A fire", ferry=0.5), partition=3)
-    with delivering(tmp_path, accept, "--event", FERRY) as (receiver, command):
-        command.until(lambda: receiver.accepted)
-        assert command.leave() == 0
-    assert receiver.names() == ["1"]
 
 
 def fill_all(kafka: Kafka, start: int, end: int) -> None:
