@@ -1,12 +1,6 @@
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
@@ -24,6 +18,9 @@ from newsift.collect.http import (
 )
 from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
 from newsift.web.client import client_session, stream_timeout
+from tests.newsift.cli.seeds.feed_side import Reply, Site
+from tests.newsift.worker_web import dripping
+from tests.worker.web_side import serving
 from worker.errors import AccessError, ConfigError
 
 
@@ -120,51 +117,34 @@ def test_a_token_comes_from_a_file_else_from_the_environment(tmp_path: Path) -> 
         assert odd not in str(caught.value)
 
 
-@asynccontextmanager
-async def serving(handler: Any) -> AsyncIterator[tuple[ClientSession, str]]:
-    app = web.Application()
-    app.add_routes([web.get("/{tail:.*}", handler)])
-    async with TestServer(app) as server, client_session(stream_timeout(30)) as client:
-        yield client, f"http://127.0.0.1:{server.port}/"
-
-
 async def test_netrc_replaces_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-
-    async def header(request: web.Request) -> web.Response:
-        return web.Response(text=request.headers["Authorization"])
-
-    async with (
-        serving(header) as (client, url),
-        client.get(url, headers={"Authorization": "Bearer t"}) as answer,
-    ):
-        assert await read_body(answer, 100) == b"Bearer t"
+    with serving(Site()) as site:
+        async with client_session(stream_timeout(30)) as client:
+            await client.get(site.url, headers={"Authorization": "Bearer t"})
+    assert [headers["Authorization"] for _, headers in site.asked] == ["Bearer t"]
 
 
 async def test_an_answer_that_drips_is_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newsift.collect.http.MAX_RESPONSE_S", 0.2)
-
-    async def drip(request: web.Request) -> web.StreamResponse:
-        answer = web.StreamResponse()
-        await answer.prepare(request)
-        while True:
-            await answer.write(b"x")
-            await asyncio.sleep(0.02)
-
-    async with serving(drip) as (client, url), client.get(url) as answer:
-        with pytest.raises(LostError) as lost, connection_errors("there"):
-            await read_body(answer, 10**6)
+    with dripping(b"HTTP/1.1 200 OK\r\n\r\n") as (port, _):
+        async with (
+            client_session(stream_timeout(30)) as client,
+            client.get(f"http://127.0.0.1:{port}/") as answer,
+        ):
+            with pytest.raises(LostError) as lost, connection_errors("there"):
+                await read_body(answer, 10**6)
     assert lost.value.reason == STALLED
 
 
 async def test_a_redirect_in_a_circle_shows_nothing_of_its_address() -> None:
-    async def circle(request: web.Request) -> web.Response:
-        return web.Response(status=302, headers={"Location": str(request.rel_url)})
-
-    async with serving(circle) as (client, url):
-        with pytest.raises(LostError) as lost, connection_errors("there"):
-            await client.get(f"{url}?access_token=hidden")
+    path = "/?access_token=hidden"
+    with serving(Site()) as site:
+        site.replies[path] = Reply(status=302, headers={"Location": path})
+        async with client_session(stream_timeout(30)) as client:
+            with pytest.raises(LostError) as lost, connection_errors("there"):
+                await client.get(site.url + path)
     assert (lost.value.reason, "hidden" in str(lost.value)) == (MALFORMED, False)
 
 
