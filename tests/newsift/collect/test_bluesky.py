@@ -230,38 +230,29 @@ async def test_a_fault_loses_nothing(version: int, reason: str, fault: jet.Fault
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_resumes_at_the_position_inclusive(version: int) -> None:
+@pytest.mark.parametrize(
+    ("at", "place", "floor"),
+    [(7, None, 0), (2, None, 8), (5, "another.test:443/subscribe", 0)],
+    ids=["inclusive", "deleted events", "another host"],
+)
+async def test_resumes_at_the_position_or_after_a_gap(
+    version: int, at: int, place: str | None, floor: int
+) -> None:
+    """At another host by time, and a little earlier."""
+    first = max(at, floor)
     async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
+        side.floor = floor
         url = side.url + ("?compress=" if version == 1 else "")  # v1 may deflate what it sends
-        async with collecting(source_of(url), position_of(side, 7)) as result:
-            await result.until(lambda: len(result.outlet.keys) == COUNT - 7)
-        assert result.outlet.keys == [address(n) for n in range(7, COUNT)]
-        assert side.cursors == [side.cursor_of(7)]
-        assert [frame.value for frame in result.outlet.frames] == [
-            text.encode() for text in side.events[7:]
-        ]
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_deleted_events_are_a_gap(version: int) -> None:
-    async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
-        side.floor = 8
-        async with collecting(source_of(side.url), position_of(side, 2)) as result:
-            await result.until(lambda: len(result.outlet.keys) == COUNT - 8)
-            assert result.counted("gaps_total") == 1
-            assert result.counted("gap_seconds_total") == 6 * jet.STEP / 1e6
-        assert result.outlet.keys == [address(n) for n in range(8, COUNT)]
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_resumes_another_host_by_time_and_a_little_earlier(version: int) -> None:
-    async with serve_jetstream(JetstreamSide(version, COUNT)) as side:
-        position = position_of(side, 5, "another.test:443/subscribe")
-        async with collecting(source_of(side.url), position) as result:
+        async with collecting(source_of(url), position_of(side, at, place)) as result:
             await result.until(lambda: address(COUNT - 1) in result.outlet.keys)
-            assert result.counted("gaps_total") == 0
-        assert side.cursors == [jet.BASE + 5 * jet.STEP - 10_000_000]
-        assert result.outlet.keys[0] == address(5)
+            assert result.counted("gaps_total") == (first > at)
+            assert result.counted("gap_seconds_total") == (first - at) * jet.STEP / 1e6
+        earlier = jet.BASE + at * jet.STEP - 10_000_000
+        assert side.cursors[0] == (earlier if place else side.cursor_of(at))
+        assert result.outlet.keys == [address(n) for n in range(first, COUNT)]
+        assert [frame.value for frame in result.outlet.frames] == [
+            text.encode() for text in side.events[first:]
+        ]
 
 
 @pytest.mark.parametrize(
