@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from newsift.cli.collect import collect
-from tests.worker.web_side import Handler, Server, serving
+from newsift.cli.processes import free_port
+from tests.newsift.cli.seeds.feed_side import Reply, Site
+from tests.worker.web_side import serving
 from worker.config.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -149,18 +151,12 @@ def test_grafana_finds_its_source_and_its_dashboard() -> None:
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (None, 1)])
 def test_the_health_check_asks_the_worker(status: int | None, code: int) -> None:
-    class Answer(Handler):
-        def do_GET(self) -> None:
-            self.send_response(status if status and self.path == "/healthz" else 404)
-            self.end_headers()
-
-    with serving(Server(Answer)) as server:
-        if status is None:  # nobody listens
-            server.shutdown()
-            server.server_close()
+    with serving(Site()) as site:
+        port = free_port() if status is None else site.server_port  # nobody listens there
+        site.replies["/healthz"] = Reply(status=status or 200)
         done = subprocess.run(
             [sys.executable, DEPLOY / "image" / "health.py"],
-            env={"NEWSIFT_WEB__PORT": str(server.server_port)},
+            env={"NEWSIFT_WEB__PORT": str(port)},
             capture_output=True,
             text=True,
             check=False,

@@ -7,12 +7,11 @@ import pytest
 
 from encoder import Encoder
 from newsift.operations.offline_pipeline import Totals
+from tests.newsift.cli.events.ferry import seed_set
 from tests.newsift.cli.test_matches import rows, rows_in
 from tests.worker.fake import Command
 from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
-from tests.worker.small import ControlTopic
 from worker.match.pipeline import Pipeline
-from worker.seeds.embedder import SeedEmbedder
 
 HOUR = 3_600_000
 TITLE = "Fire on the ferry Astrid Vane off Port Maren"
@@ -47,10 +46,7 @@ def test_finds_the_matches_of_the_worker(newsift: Command, kafka: Kafka, enc: En
     assert sorted(result) == ["1h", "3h"]
     assert "4 posts read, 2 matched, no posts: bad_json 1" in done.err
 
-    book = ControlTopic()
-    book.put(b"ferry-fire", SEED)
-    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
-    outcome = Pipeline(enc).run(kafka.records(POSTS), seeds, lambda: "now")
+    outcome = Pipeline(enc).run(kafka.records(POSTS), seed_set(kafka, enc), lambda: "now")
     expected = [json.loads(r.value) for r in outcome.records if r.kind == "match" and r.value]
     for row in expected:
         if row["post"]["id"] == "5h":

@@ -12,6 +12,7 @@ from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import POSTS, REJECTED, Kafka
 from tests.worker.processes import started
+from tests.worker.small import Mail
 from worker.config.load import load
 from worker.match.records import to_dead_letter
 from worker.posts.read import Reason
@@ -24,14 +25,10 @@ def reject(
     kafka: Kafka, offset: int, value: bytes | None = BAD, reason: Reason = Reason.BAD_JSON,
     attempt: int = 1, at: int | None = None, key: bytes | None = b"k",
 ) -> str:  # fmt: skip
-    class Input:
-        topic, partition, timestamp = POSTS, 2, 0
-        headers = [("attempt", str(attempt).encode())] if attempt > 1 else []
-
-    given = Input()
-    given.offset, given.key, given.value = offset, key, value  # type: ignore[attr-defined]
-    made = to_dead_letter(0, given, reason, f"detail {offset}")  # type: ignore[arg-type]
-    kafka.send(REJECTED, made.value, made.key, made.headers, at=at, partition=0)
+    headers = [("attempt", str(attempt).encode())] if attempt > 1 else []
+    post = Mail(value, POSTS, 2, offset, 0, key, headers)
+    letter = to_dead_letter(0, post, reason, f"detail {offset}")
+    kafka.send(REJECTED, letter.value, letter.key, letter.headers, at=at, partition=0)
     return f"tweets-2-{offset}"
 
 

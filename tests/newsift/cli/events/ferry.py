@@ -18,6 +18,7 @@ from worker.match.records import MatchRecord
 from worker.match.reservoir import draw_key
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, parse_control_record
+from worker.seeds.set import SeedSet
 
 HERE = Path(worker.__file__).parent / "samples"
 FIRE = (
@@ -82,12 +83,17 @@ def add_ferry_posts(kafka: Kafka) -> None:
     kafka.fill(POSTS, values)
 
 
-def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
+def seed_set(kafka: Kafka, enc: Encoder, without: bytes | None = None) -> SeedSet:
+    """The seeds that a worker makes of the topic, or of it without the records of a key."""
     book = ControlTopic()
     for record in kafka.records(SEEDS):
-        book.put(record.key, record.value)
-    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
-    made = Pipeline(enc).run(kafka.records(POSTS), seeds, now_text).records
+        if record.key != without:
+            book.put(record.key, record.value)
+    return SeedEmbedder(enc, 0.001, None).make(book.snapshot())
+
+
+def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
+    made = Pipeline(enc).run(kafka.records(POSTS), seed_set(kafka, enc), now_text).records
     kafka.fill(MATCHES, [each.value for each in made if each.value])
     return [result for each in made if (result := parse_match_record(each.value))]
 

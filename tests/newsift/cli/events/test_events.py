@@ -17,16 +17,15 @@ from tests.newsift.cli.events.ferry import (
     is_on,
     published,
     sample_posts,
+    seed_set,
     versions,
 )
 from tests.newsift.cli.test_matches import rows
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
-from tests.worker.small import ControlTopic
 from worker.posts.outcome import Post
 from worker.posts.times import HOUR_MS
-from worker.seeds.embedder import SeedEmbedder
 
 
 def test_an_event_learns_and_matches_as_learn_shows(
@@ -47,11 +46,7 @@ def test_an_event_learns_and_matches_as_learn_shows(
     assert kafka.records(SEEDS)[-1].headers == [("schema", b"newsift.profile/1")]
     vectors, passes, cuts = enc.posts([str(post["text"]) for post in sample_posts()]), [], []
     for skipped in (KEY, None):
-        book = ControlTopic()
-        for record in kafka.records(SEEDS):
-            if record.key != skipped:
-                book.put(record.key, record.value)
-        seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
+        seeds = seed_set(kafka, enc, skipped)
         matched = (vectors.similarity(seeds.embeddings) >= seeds.thresholds).any(axis=1)
         passes.append(int(matched.sum()))
         cuts.append(sorted(seeds.thresholds.tolist()))
