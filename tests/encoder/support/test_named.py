@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-import encoder
 from encoder.errors import ModelError
 from encoder.support.named import MODELS, added_folder, model_directory, named_models
 
@@ -26,11 +25,3 @@ def test_what_ships_comes_first_then_what_was_added_then_a_directory() -> None:
     assert list(named_models()) == ["default", "own"]
     with pytest.raises(ModelError, match="no such directory"):
         model_directory(".adding-1")
-
-
-def test_one_that_is_not_here_is_refused_with_what_is_and_the_command() -> None:
-    (added_folder() / "own").mkdir(parents=True)
-    with pytest.raises(ModelError) as error:
-        encoder.load("multilingual")
-    assert str(error.value).count("(default, own)") == 1
-    assert "`newsift models add FILE|URL --digest HEX`" in str(error.value)

@@ -2,14 +2,12 @@ import json
 import math
 from collections.abc import Sequence
 from typing import Any, cast
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from encoder import Encoder
-from encoder.errors import InputError
-from newsift.operations.events import EventState, PromiseTarget
+from newsift.operations.events import PromiseTarget
 from newsift.operations.labels import read_event_matches
 from newsift.operations.messages import capture
 from newsift.operations.profile_training import (
@@ -18,7 +16,6 @@ from newsift.operations.profile_training import (
     PostPool,
     TrainingData,
 )
-from newsift.operations.promises import require_profile
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
@@ -44,16 +41,6 @@ def shown(enc: Encoder, pool: PostPool, posts: list[Post]) -> None:
     for at in range(0, len(posts), 50):
         some = posts[at : at + 50]
         pool.add(some, enc.posts([post.text for post in some]))
-
-
-@pytest.mark.parametrize(("event", "reason"), [
-    (EventState("flood"), "is none; let"),
-    (EventState("flood", profile_status="refused", why="bad"), r"is refused \(bad\); let"),
-    (EventState("flood", Mock(), profile_status="stale", why="old"), r"is stale \(old\); let"),
-])  # fmt: skip
-def test_names_the_reason_why_there_is_no_profile(event: EventState, reason: str) -> None:
-    with pytest.raises(InputError, match=reason):
-        require_profile(event)
 
 
 def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) -> None:
