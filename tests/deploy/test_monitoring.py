@@ -16,7 +16,6 @@ RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text("utf-8"))
 TESTS = "".join(file.read_text("utf-8") for file in (DEPLOY / "prometheus/tests").glob("*.yml"))
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "newsift.json").read_text("utf-8"))
 SCRAPED = {"instance", "job"}  # Prometheus adds these
-TIMES = re.compile(r"\[[^]]*\]")
 NAME = re.compile(r"\b(newsift_\w+)(?:\{([^}]*)\})?")
 GROUPED = re.compile(r"\b(?:by|on|ignoring|without) \(([^)]*)\)")
 

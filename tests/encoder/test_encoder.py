@@ -47,11 +47,6 @@ def torch_enc(enc: encoder.Encoder) -> encoder.Encoder:
     return encoder.Encoder(enc.model, backends._torch(enc.model, "cpu", None), "torch")
 
 
-@pytest.fixture(scope="module")
-def paths(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> list[encoder.Encoder]:
-    return [enc] if enc.path == "torch" else [enc, torch_enc]
-
-
 def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> None:
     for i, text in enumerate(TOPICS):
         words = enc._tokenizer.words(text, Side.POST)
@@ -63,8 +58,10 @@ def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encode
 
 @settings(max_examples=40)
 @given(text=texts, k=st.integers(0, 2))
-def test_contributions_sum_to_the_score(paths: list[encoder.Encoder], text: str, k: int) -> None:
-    for each in paths:
+def test_contributions_sum_to_the_score(
+    enc: encoder.Encoder, torch_enc: encoder.Encoder, text: str, k: int
+) -> None:
+    for each in (enc, torch_enc):
         A = each.articles(ARTICLES)
         parts = each.explain(text, A, k)
         with pytest.raises(InputError, match="k: 7"):

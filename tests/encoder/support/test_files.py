@@ -10,16 +10,11 @@ from encoder.errors import InputError
 from encoder.support.files import private_folder, refuse_public_content, replacing, write_atomically
 
 
-@pytest.fixture
-def umask() -> int:
-    current = os.umask(0o027)
-    os.umask(current)
-    return current
-
-
 def test_a_new_file_has_the_rights_that_any_has(
-    tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    umask = os.umask(0o027)
+    os.umask(umask)
     monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is every thread's"))
     write_atomically(tmp_path / "file", b"x")
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask

@@ -16,7 +16,6 @@ from encoder.support.threads import (
 )
 
 V1 = {"cpu/x/cpu.cfs_period_us": "100000\n"}  # of the first version of cgroups
-HERE = len(os.sched_getaffinity(0))
 
 
 def machine(root: Path, cgroup: str, **files: str) -> Path:
@@ -27,12 +26,6 @@ def machine(root: Path, cgroup: str, **files: str) -> Path:
     return root
 
 
-@pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
-
-
-@pytest.mark.usefixtures("many")
 @pytest.mark.parametrize(
     ("cgroup", "files", "count"),
     [
@@ -49,8 +42,9 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_quota_bounds_the_cpus(
-    tmp_path: Path, cgroup: str, files: dict[str, str], count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cgroup: str, files: dict[str, str], count: int
 ) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     assert available_cpus(machine(tmp_path, cgroup, **files)) == count
 
 

@@ -130,7 +130,7 @@ def watching(folder: Path, *args: object, **env: str) -> Iterator[Logged]:
         yield command
 
 
-FERRY, FIRE = "event of ferry", "event of fire"
+FIRE = "event of fire"
 PAGE = Path(__file__).parents[4] / "docs" / "watch.md"
 ALL = ("--since", "1h")
 
