@@ -176,9 +176,9 @@ def reference(weights: Weights, ids: Sequence[int], side: Side) -> F64:
     return mean + weights["residual.gain"].astype(np.float64) * star
 
 
-def mild_weights(config: AstConfig, vocabulary: int, seed: int = 0) -> Weights:
+def mild_weights(config: AstConfig, vocabulary: int) -> Weights:
     """Random weights with small logits: large ones magnify rounding from layer to layer."""
-    weights = random_weights(config, vocabulary, seed)
+    weights = random_weights(config, vocabulary)
     for name, value in weights.tensors.items():
         if name.endswith("query.weight"):
             value *= np.float32(0.2)

@@ -232,8 +232,8 @@ NOW = 1_800_000_000_000
 FEED = "https://news.test/feed"
 
 
-def entry(name: object, published: int | None = NOW, digest: str = "m") -> Entry:
-    return Entry(f"https://news.test/{name}", f"Title {name}", published, digest)
+def entry(name: object, published: int | None = NOW) -> Entry:
+    return Entry(f"https://news.test/{name}", f"Title {name}", published, "m")
 
 
 def followed(*entries: Entry, at: int = NOW) -> FeedState:

@@ -44,8 +44,8 @@ from train.teacher.store import Pieces, TokenStates, TokenTargets, VectorStore
 HEAT = 0.05
 
 
-def unit_rows(rows: int, width: int = 4, seed: int = 0) -> Tensor:
-    drawn = torch.randn(rows, width, generator=torch.Generator().manual_seed(seed)).double()
+def unit_rows(rows: int, seed: int = 0) -> Tensor:
+    drawn = torch.randn(rows, 4, generator=torch.Generator().manual_seed(seed)).double()
     return torch.nn.functional.normalize(drawn, dim=1)
 
 
