@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -30,21 +29,9 @@ OTHER = SAMPLES / "seeds" / "clinic-hack.md"
 Start = Callable[..., DeskProcess]
 
 
-class Page:
-    """Calls of a desk's endpoints, as its page makes them."""
-
-    def __init__(self, desk: DeskProcess) -> None:
-        self._desk = desk
-
-    def __call__(self, path: str, **values: Any) -> Any:
-        body = json.dumps(values | {"by": "ada"}).encode() if values else None
-        headers = self._desk.login | {"Content-Type": "application/json"}
-        with urlopen(Request(f"{self._desk.url}api/{path}", body, headers)) as answer:
-            return json.load(answer)["answer"]
-
-    def matches(self) -> dict[str, int]:
-        """The number of matches by event."""
-        return {row["event"]: sum(row["posts"]) for row in self("events")["events"]}
+def matches(desk: DeskProcess) -> dict[str, int]:
+    """The number of matches by event."""
+    return {row["event"]: sum(row["posts"]) for row in desk.call("events")["events"]}
 
 
 @pytest.fixture
@@ -74,17 +61,16 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
 ) -> None:
     project = tmp_path / "project"
     desk = start("--file", posts, "--seeds", ARTICLE, "--project", project)
-    page = Page(desk)
-    until(lambda: page.matches() == {"ferry-fire": 1})
-    assert page("health/summary")["file"]["state"] == "read"
+    until(lambda: matches(desk) == {"ferry-fire": 1})
+    assert desk.call("health/summary")["file"]["state"] == "read"
 
     def question() -> Any:
-        return page("judge/question?event=ferry-fire&by=ada")
+        return desk.call("judge/question?event=ferry-fire&by=ada")
 
     until(lambda: question().get("question"))
     queue = question()
     post = queue["question"]
-    page(
+    desk.call(
         "judge/answer", event="ferry-fire", kind="certify", queue=queue["queue"],
         platform=post["platform"], id=post["id"], verdict="on",
     )  # fmt: skip
@@ -92,14 +78,14 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     os.kill(worker, signal.SIGKILL)
     value = json.dumps({"text": OTHER.read_text("utf-8")})
     draft = {"id": "clinic-hack", "value": value, "source": "pasted"}
-    page("seeds/publish", drafts=[draft], force=True)
-    until(lambda: page.matches() == {"ferry-fire": 1, "clinic-hack": 1})
+    desk.call("seeds/publish", drafts=[draft], force=True)
+    until(lambda: matches(desk) == {"ferry-fire": 1, "clinic-hack": 1})
     assert desk.leave(signal.SIGINT) == 130
     assert "Traceback" not in desk.output
 
-    page = Page(again := start("--project", project))
-    until(lambda: page.matches() == {"ferry-fire": 1, "clinic-hack": 1})
-    (label,) = page("judge/judges?event=ferry-fire")["counts"]
+    again = start("--project", project)
+    until(lambda: matches(again) == {"ferry-fire": 1, "clinic-hack": 1})
+    (label,) = again.call("judge/judges?event=ferry-fire")["counts"]
     assert label["by"] == "ada"
     assert again.leave() == 0
 
@@ -117,8 +103,7 @@ def test_the_demo_in_the_browser_has_matches_and_labels(tmp_path: Path) -> None:
     env = {name: value for name, value in environment().items() if name != "DISPLAY"}
     demo = DeskProcess.start(tmp_path, "newsift", "demo", "--desk", env=env)
     try:
-        page = Page(demo)
-        until(lambda: sum(page.matches().values()) > 20)
+        until(lambda: sum(matches(demo).values()) > 20)
         assert demo.leave(signal.SIGINT) == 130
     finally:
         demo.kill()
