@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from newsift.operations.events import PromiseTarget
+from encoder.errors import InputError
+from newsift.operations.events import EventState, PromiseTarget
 from newsift.operations.labels import read_event_matches
 from newsift.operations.messages import capture
 from newsift.operations.profile_training import (
@@ -16,6 +17,7 @@ from newsift.operations.profile_training import (
     PostPool,
     TrainingData,
 )
+from newsift.operations.promises import require_profile
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
@@ -41,6 +43,11 @@ def shown(enc: Encoder, pool: PostPool, posts: list[Post]) -> None:
     for at in range(0, len(posts), 50):
         some = posts[at : at + 50]
         pool.add(some, enc.posts([post.text for post in some]))
+
+
+def test_a_refused_profile_is_not_in_force() -> None:
+    with pytest.raises(InputError, match="bad"):
+        require_profile(EventState("flood", profile_status="refused", why="bad"))
 
 
 def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) -> None:
