@@ -265,18 +265,24 @@ def write_tag(
 
 
 @jit()
-def plain_word(lexicon: Any, data: Any, start: int, stop: int) -> tuple[int, int]:
-    """Return the crc32 and `pack` of a chunk in lower case; OTHER if it may need cleaning."""
-    crc, packed, last, before = LOW, 0, 0, 0
-    for i in range(start, stop):
-        char = lexicon.lower[data[i]]
-        if char == 0 or (char == last == before and char >= A) or (char == P and last == T):
-            return OTHER, 0
+def plain_word(lexicon: Any, data: Any, start: int, stop: int) -> tuple[int, int, int]:
+    """Return the end of the letters and digits at `start`, their crc32 and `pack` in lower case.
+
+    The crc32 is OTHER if they may need cleaning.
+    """
+    crc, packed, last, before, odd, at = LOW, 0, 0, 0, not lexicon.usable, start
+    while at < stop:
+        char = lexicon.lower[data[at]]
+        if char == 0:
+            break
+        odd |= (char == last == before and char >= A) or (char == P and last == T)
         crc = (crc >> 8) ^ lexicon.crc[(crc ^ char) & 255]
-        if i - start < PACKED_BYTES:
-            packed |= char << 8 * (i - start)
-        last, before = char, last
-    return crc ^ LOW, packed | (stop - start) << 8 * PACKED_BYTES
+        if at - start < PACKED_BYTES:
+            packed |= char << 8 * (at - start)
+        last, before, at = char, last, at + 1
+    if odd or at - start > MAX_CHUNK_BYTES:
+        return at, OTHER, 0
+    return at, crc ^ LOW, packed | (at - start) << 8 * PACKED_BYTES
 
 
 @jit()
@@ -379,12 +385,12 @@ def read_chunks(lexicon: Any, data: Any, at: int, stop: int, post: bool, buffers
         if gap > 0:
             at += gap
             continue
-        start, at = at, chunk_stop(data, at, stop)
-        if is_removed(data, start, at, post):
-            continue
-        crc, packed = OTHER, 0
-        if lexicon.usable and at - start <= MAX_CHUNK_BYTES:
-            crc, packed = plain_word(lexicon, data, start, at)
+        start = at
+        at, crc, packed = plain_word(lexicon, data, start, stop)
+        if at < stop and space_length(data, at) == 0:
+            at, crc = chunk_stop(data, at, stop), OTHER
+            if is_removed(data, start, at, post):
+                continue
         if crc != OTHER:
             prefetch(lexicon.heads.cells, 2 * first_cell(crc, lexicon.heads.size))
         buffers.starts[count], buffers.stops[count] = start, at
