@@ -1,13 +1,12 @@
 """A random sample of the near misses of each event.
 
 They lie in two strata, by how much of the background scores as high. All are counted; the sample
-holds those of lowest priority. A priority is a hash of the post's name, keyed by a nonce of the
-worker, so that nobody who chooses ids can choose the sample. The lowest priorities of several
-workers' samples are a sample of all.
+holds those of lowest priority. A priority is Python's hash (SipHash) of a nonce of the worker and
+the post's name, so that nobody who chooses ids can choose the sample. The lowest priorities of
+several workers' samples are a sample of all.
 """
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 from itertools import chain, repeat
 
 import msgspec
@@ -90,12 +89,10 @@ class NearMisses:
                 self._take_over(self._cells[event], before, before._cells[event])
 
     def add(self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32) -> None:
-        """`which` [m] indexes the posts."""
+        """`which` [m] indexes the posts, each of which is near to some event."""
         cells = 2 * events + strata  # [m]
         np.add.at(self._count, cells, 1)
-        keys = np.zeros(len(posts), np.uint64)
-        for n in np.unique(which).tolist():
-            keys[n] = self._priority(posts[n])
+        keys = np.array([self._priority(post) for post in posts], np.uint64)
         new_entries = np.flatnonzero(keys[which] < self._last[cells])
         bounded = {n: _shorten_post(posts[n]) for n in set(which[new_entries].tolist())}
         for n in new_entries.tolist():
@@ -125,9 +122,7 @@ class NearMisses:
         """53 bits, which JSON preserves."""
         if len(post.id) > MAX_ID_CHARS:
             return int(MAX_PRIORITY)
-        name = f"{post.platform} {post.id}".encode("utf-8", "surrogatepass")
-        digest = blake2b(name, digest_size=8, key=self._nonce.encode()).digest()
-        return int.from_bytes(digest) >> 11
+        return hash(f"{self._nonce} {post.platform} {post.id}") & (2**53 - 1)
 
     def _keep(self, cell: int, key: int, near: NearMiss) -> None:
         if key >= self._last[cell]:
