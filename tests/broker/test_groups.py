@@ -46,7 +46,6 @@ def test_an_offset_for_a_time_is_the_first_record_not_older(address: str, unique
         assert offset(3001) is None
 
 
-@pytest.mark.anyio
 async def test_a_client_without_a_reset_gets_an_error(address: str, unique: str) -> None:
     """What the worker relies on to count what was lost."""
     create(address, unique)

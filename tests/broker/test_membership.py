@@ -17,7 +17,6 @@ from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenure, Tenures
 
-pytestmark = pytest.mark.anyio
 Join = Callable[..., Any]
 
 

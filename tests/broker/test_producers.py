@@ -18,7 +18,6 @@ from worker.kafka.producer import KafkaProducer, ProducerRecord
 from worker.kafka.sending import sending
 from worker.kafka.settings import aiokafka_producer_settings
 
-pytestmark = pytest.mark.anyio
 CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
 VALUE = b"x" * 10_000
 

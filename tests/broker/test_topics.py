@@ -157,7 +157,6 @@ def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: A
         assert unique not in client.list_topics()
 
 
-@pytest.mark.anyio
 async def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> None:
     async with AIOKafkaConsumer(bootstrap_servers=server.address, group_id=None) as consumer:
         assert await read_identity(consumer._client, unique) is None

@@ -21,7 +21,6 @@ from worker.kafka.consumers import (
     stop_within,
 )
 
-pytestmark = pytest.mark.anyio
 PARTITIONS = 64
 POST = b"x" * 500
 POSTS = 200  # in each partition

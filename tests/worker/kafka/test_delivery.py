@@ -22,7 +22,6 @@ from worker.errors import BrokerError
 from worker.kafka.delivery import MAX_MISSED_DEADLINES, Delivery
 from worker.kafka.producer import ProducerRecord, choose_partition
 
-pytestmark = pytest.mark.anyio
 TOPICS = ("matched-tweets", "rejected-tweets")
 
 

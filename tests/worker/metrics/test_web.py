@@ -30,8 +30,6 @@ from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.state import StaleProfile
 from worker.seeds.vectors import SeedVectors
 
-pytestmark = pytest.mark.anyio
-
 
 @asynccontextmanager
 async def serving(

@@ -21,7 +21,6 @@ from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
 
-pytestmark = pytest.mark.anyio
 PLACE = TopicPartition("tweets", 0)
 
 

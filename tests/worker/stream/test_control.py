@@ -17,8 +17,6 @@ from worker.errors import AccessError
 from worker.seeds.state import ControlRecord, ControlReducer
 from worker.stream import control as control_module
 
-pytestmark = pytest.mark.anyio
-
 Changes = list[tuple[str, str | None]]
 FLOOD, GAME = ("a", ARTICLES["flood"]), ("b", ARTICLES["game"])
 changes = st.lists(

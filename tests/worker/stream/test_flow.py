@@ -25,7 +25,6 @@ from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
 
-pytestmark = pytest.mark.anyio
 PLACE = TopicPartition("tweets", 0)
 
 

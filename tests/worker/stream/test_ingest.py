@@ -19,8 +19,6 @@ from tests.worker.stream.bench import PLACE, Bench
 from worker.stream import ingest as module
 from worker.stream.ingest import split_by_size
 
-pytestmark = pytest.mark.anyio
-
 
 @given(st.lists(st.integers(0, 40), max_size=20), st.integers(1, 60))
 def test_batches_are_bounded_in_bytes(sizes: list[int], limit: int) -> None:

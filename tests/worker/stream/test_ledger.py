@@ -1,7 +1,6 @@
 import asyncio
 from dataclasses import dataclass, field
 
-import pytest
 from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.worker.small import Mail
 from worker.stream.ledger import Batch, Ledger
 
-pytestmark = pytest.mark.anyio
 PARTITIONS = 3
 PLACES = [TopicPartition("tweets", number) for number in range(PARTITIONS)]
 counts = st.lists(st.integers(0, 3), min_size=PARTITIONS, max_size=PARTITIONS).filter(any)

@@ -17,7 +17,6 @@ from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Backlog, Positions
 from worker.stream.tenures import Tenures
 
-pytestmark = pytest.mark.anyio
 OTHER = TopicPartition("tweets", 1)
 
 

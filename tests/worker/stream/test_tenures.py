@@ -5,12 +5,9 @@ import pytest
 from tests.worker.stream.bench import FastLoop
 from worker.stream.tenures import Tenures
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.parametrize(
-        "anyio_backend", [("asyncio", {"loop_factory": FastLoop})], ids=["fast"]
-    ),
-]
+pytestmark = pytest.mark.parametrize(
+    "anyio_backend", [("asyncio", {"loop_factory": FastLoop})], ids=["fast"]
+)
 KEEP_S = 30
 
 
