@@ -17,7 +17,7 @@ from encoder.support.jit import jit
 from encoder.support.pointers import pointers_to, prefetch
 from encoder.support.readonly import fixed, frozen
 
-TOKENS_AHEAD = 8  # whose vectors are loaded while a token's is added: the table exceeds the caches
+TOKENS_AHEAD = 8  # Their vectors are loaded while one is added: the table exceeds a core's cache.
 CACHE_LINE = 64  # bytes
 
 

@@ -76,7 +76,7 @@ def is_pointer_index(pointer: Any, index: Any) -> bool:
 
 @intrinsic
 def prefetch(context: Any, pointer: Any, index: Any) -> Any:
-    """Starts to load the cache line of an element that is read soon; it has no other effect."""
+    """Load the cache line of an element that is read soon; this never fails and never waits."""
     if not is_pointer_index(pointer, index):
         return None
 

@@ -377,7 +377,7 @@ def grow(array: Any, least: int) -> Any:
 def read_chunks(lexicon: Any, data: Any, at: int, stop: int, post: bool, buffers: Any) -> int:
     """Write the chunks that cleaning does not remove to the buffers; return their number.
 
-    Meanwhile the cells of the plain words are loaded: the table is larger than the caches.
+    Meanwhile the cells of the plain words are loaded: the table exceeds a core's cache.
     """
     count = 0
     while at < stop:

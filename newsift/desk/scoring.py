@@ -33,7 +33,7 @@ from worker.kafka.reading import connected
 from worker.match.records import select_why_tokens
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import Post, PostId
-from worker.posts.times import milliseconds, utc
+from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.background import split_background
 from worker.seeds.profile import Profile, SeedOrProfile
 
@@ -73,10 +73,10 @@ class StreamMonitor:
         except BrokerError as error:
             return StreamRate(why=str(error))
 
-    def processed(self, span_ms: int) -> int:
-        """Posts of the last `span_ms` that are processed; 0 where the broker does not answer."""
+    def hour_processed(self) -> int:
+        """The processed posts of the last hour; 0 where the broker does not answer."""
         with suppress(NewsiftError):
-            return self._processed.get(span_ms)
+            return self._processed.get(HOUR_MS)
         return 0
 
     def _request_near_misses(self, event: str) -> NearAnswers:

@@ -16,7 +16,6 @@ from newsift.desk.threads import DaemonExecutor
 from newsift.desk.training import Training
 from newsift.operations.promises import MIN_POSTS_FOR_RATE
 from worker.config import Config
-from worker.posts.times import HOUR_MS
 from worker.seeds.profile import Profile
 
 MAX_CALLS = 12
@@ -74,7 +73,7 @@ class Desk:
         if profile is None or follower.error or not follower.ready.is_set():
             return None
         count = self.matches.pass_count(profile.event, profile.version)
-        posts = self.stream.processed(HOUR_MS)
+        posts = self.stream.hour_processed()
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 
     def _sources(self) -> dict[str, str]:

@@ -62,7 +62,7 @@ def read_stream_rate(cluster: TopicReader, topic: str, now: int) -> StreamRate:
 def count_processed(cluster: TopicReader, config: Config, since: int) -> int:
     """Posts since a time that the workers have processed; all posts where no commit is visible.
 
-    What a worker has yet to read neither matched nor failed to.
+    A post that no worker has read yet is no evidence for or against a match.
     """
     topic = config.topics.posts
     end = cluster.ends(topic)

@@ -124,7 +124,7 @@ def write_rare(
     """Write the products of the words in lists, for the seeds from `low` on.
 
     The lists are read on from where the previous part stopped. Where there are several parts, the
-    lists exceed the caches, so those of the next post are loaded meanwhile.
+    lists exceed a core's cache, so those of the next post are loaded meanwhile.
     """
     high, seeds, weights = low + out.shape[1], lists.seeds, lists.weights
     distant_seeds, distant_weights = pointers_to(seeds), pointers_to(weights)

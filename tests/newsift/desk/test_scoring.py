@@ -333,5 +333,5 @@ def test_an_unreachable_broker_and_worker_are_reported() -> None:
     )
     monitor = StreamMonitor(config)
     traffic, near = monitor.stream_rate(), monitor.near_misses("fire")
-    assert (traffic.hourly, monitor.processed(HOUR), near.answers) == (0, 0, ())
+    assert (traffic.hourly, monitor.hour_processed(), near.answers) == (0, 0, ())
     assert all("127.0.0.1:9" in text for text in (traffic.why, *near.messages))
