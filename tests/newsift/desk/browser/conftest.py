@@ -2,7 +2,8 @@
 
 A test that takes `window` goes to `window.open("seeds")`. It fails for any error of the console,
 any breach of the page's policy and any request to another host; what it brings about on purpose
-it names: `window.bears("409")`.
+it names: `window.bears("409")`. It sets a route before it opens the page: on a busy machine the
+browser may send a request past a route that was set just before.
 """
 
 from collections.abc import Callable, Iterator

@@ -52,7 +52,6 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
 
 def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
     place.send("matches", (None, record("1", 0.5)))
-    page = window.open("event/ferry")
     slow: list[Route] = []
 
     def delay(route: Route) -> None:
@@ -61,9 +60,11 @@ def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
         else:
             slow.append(route)
 
-    page.route("**/api/judge/label", delay)
+    window.page.route("**/api/judge/label", delay)
+    page = window.open("event/ferry")
     page.locator("article").focus()
-    page.keyboard.press("y")
+    with page.expect_request("**/api/judge/label"):
+        page.keyboard.press("y")
     page.keyboard.press("n")
     page.wait_for_timeout(200)
     slow[0].continue_()

@@ -81,12 +81,12 @@ def test_two_judges_are_compared_and_one_corrects_a_label(
 
 def test_an_answer_that_was_not_published_survives_a_reload(window: Window, place: Place) -> None:
     window.bears("502")
-    page = judging(window, "ann")
 
     def away(route: Route) -> None:
         route.fulfill(status=502, json={"reason": "broker nowhere: is away"})
 
-    page.route("**/api/judge/answer", away)
+    window.page.route("**/api/judge/answer", away)
+    page = judging(window, "ann")
     page.keyboard.press("y")
     expect(page.get_by_text("1 answer is kept on this page")).to_contain_text("broker nowhere")
     expect_post(page, ORDER[1])
