@@ -21,7 +21,7 @@ from encoder.model_directory import write_model
 from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small import TOPICS, small_model
 
-MANY = list(TOPICS) * 300  # enough tokens for two threads
+MANY = list(TOPICS) * 3000  # enough letters for two threads
 
 
 @pytest.fixture
