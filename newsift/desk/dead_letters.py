@@ -18,7 +18,7 @@ MAX_READ_LETTERS = 50_000
 MAX_REASONS = 100
 RETRYABLE_REASONS = {reason.value for reason in Reason}
 MAX_FIELD_CHARS = 500
-MAX_SHOWN_BYTES, MAX_HEX_BYTES = 4096, 512
+MAX_SHOWN_BYTES = 4096
 MAX_HEADERS = 50
 
 
@@ -87,7 +87,7 @@ class DeadLetterList:
 def read_letter(
     cluster: TopicReader, config: Config, partition: int, offset: int
 ) -> dict[str, Any]:
-    """A letter and the first bytes of it, as escaped text and in hex."""
+    """A letter and the first bytes of it, as escaped text."""
     topic = config.topics.rejected
     if message := read_message(cluster, topic, partition, offset):
         return _row(parse_letter(message)) | _content_fields(message)
@@ -99,16 +99,6 @@ def escape_bytes(raw: bytes | None) -> str | None:
         return None
     text = raw[:MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace")
     return "\n".join(escape_invisible(line) for line in text.split("\n"))
-
-
-def hex_dump(raw: bytes) -> str:
-    """Sixteen bytes a line, with their ASCII characters."""
-    lines = []
-    for start in range(0, min(len(raw), MAX_HEX_BYTES), 16):
-        piece = raw[start : min(start + 16, MAX_HEX_BYTES)]
-        characters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
-        lines.append(f"{start:08x}  {piece.hex(' '):<47}  {characters}")
-    return "\n".join(lines)
 
 
 def _content_fields(message: StoredMessage) -> dict[str, Any]:
@@ -123,7 +113,6 @@ def _content_fields(message: StoredMessage) -> dict[str, Any]:
             ]
             for name, content in message.headers[:MAX_HEADERS]
         ],
-        "hex": None if value is None else hex_dump(value),
         "cut": len(value or b"") > MAX_SHOWN_BYTES,
     }
 

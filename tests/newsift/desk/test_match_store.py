@@ -14,7 +14,7 @@ from msgspec import structs
 
 from newsift.desk import dead_letters as letters
 from newsift.desk import matches
-from newsift.desk.dead_letters import DeadLetterList, escape_bytes, hex_dump
+from newsift.desk.dead_letters import DeadLetterList, escape_bytes
 from newsift.desk.matches import (
     MAX_EVENT_STORIES,
     MAX_RECORD_MATCHES,
@@ -287,8 +287,5 @@ def test_hostile_headers_are_shown_as_escapes(created: DeadLetterList) -> None:
 
 @given(st.binary(max_size=2000))
 def test_no_byte_steers_the_terminal(raw: bytes) -> None:
-    lines = hex_dump(raw).splitlines()
-    assert b"".join(bytes.fromhex(line[10:57]) for line in lines) == raw[:512]
-    assert all(line.isprintable() for line in lines)
     for char in escape_bytes(raw) or "":
         assert char == "\n" or char.isprintable() or category(char) == "Zs"

@@ -6,7 +6,6 @@ import { quoted, Time } from "/lib/ui.js";
 
 const REFRESH_MS = 2000;
 const LETTERS_PER_STEP = 10;
-const HEX_BYTES = 512;
 
 export function DeadLetters({ session }) {
   const [data, error] = useAnswer("/api/dead-letters", {}, ["health"], REFRESH_MS);
@@ -78,11 +77,10 @@ function Letter({ row, retry }) {
 function Bytes({ row: { partition, offset } }) {
   const [letter, error] = useAnswer("/api/dead-letters/one", { partition, offset });
   if (!letter) return html`<${LoadStatus} error=${error} />`;
-  const { text, hex, headers, key } = letter;
-  const block = (content) => html`<pre class="bytes" tabindex="0">${content}</pre>`;
+  const { text, headers, key } = letter;
   const pairs = headers.map((pair) => pair.map(quoted));
-  const bytes = html`<h3>As text${letter.cut && ", its beginning"}</h3>${block(text)}
-    <h3>In hex${letter.bytes > HEX_BYTES && ", its beginning"}</h3>${block(hex)}`;
+  const bytes = html`<h3>Bytes${letter.cut && ", the first of them"}</h3>
+    <pre class="bytes" tabindex="0">${text}</pre>`;
   return html`${text === null ? paragraph("quiet", "It has no bytes.") : bytes}<h3>Headers</h3>
     <${Facts} kind="pairs" rows=${[...pairs, key !== null && ["key", quoted(key)]]} />`;
 }

@@ -97,9 +97,9 @@ def test_a_dead_letter_is_shown_with_its_bytes_and_sent_again_once(
     place.send("rejected", (None, BAD))
     page = window.open("health")
     page.get_by_role("button", name="Show bytes").click()
-    text = page.locator("pre.bytes").first
-    expect(text).to_have_text('{"id": "<script>alert(1)</script>\\u202e\\x1b[31m"\\xff')
-    expect(page.locator("pre.bytes").nth(1)).to_contain_text("00000000  7b 22 69 64")
+    expect(page.locator("pre.bytes")).to_have_text(
+        '{"id": "<script>alert(1)</script>\\u202e\\x1b[31m"\\xff'
+    )
     page.get_by_role("button", name="Send again", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Send again").click()
     expect(page.get_by_text("1 letter sent again.")).to_be_visible()

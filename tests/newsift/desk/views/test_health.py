@@ -95,7 +95,6 @@ def test_a_dead_letter_is_shown_with_its_bytes(desk: Desk, kafka: Kafka) -> None
     reject(kafka, 5)
     result = ask(desk, health.one_letter, partition=0, offset=0)
     assert (result["id"], result["text"], result["key"]) == ("tweets-2-5", '{"id": \\xff', "k")
-    assert result["hex"].startswith("00000000  7b 22 69 64 22 3a 20 ff")
     assert ["reason", "bad_json"] in result["headers"]
     for place in ((0, 1), (7, 0), (0, 2**62)):
         with pytest.raises(InputError, match="holds none at"):
