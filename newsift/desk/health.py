@@ -47,7 +47,7 @@ from worker.text import one_line, shorten
 PRESENCE_S = 15.0  # A page counts as open for this time after a request.
 POLL_S, TOPICS_POLL_S = 5.0, 30.0
 NOT_YET = "it is not checked yet"
-MAX_LAG_POINTS = 180  # a quarter of an hour
+MAX_LAG_POINTS = 30  # more than those of MIN_GROWTH_S
 MAX_RATE_INTERVAL_S = 30.0
 MIN_GROWTH_S = 60.0  # A lag that grows for a shorter time is not a problem.
 MAX_TRANSACTION_S = 120.0
@@ -349,7 +349,6 @@ class HealthMonitor:
             "group": self._config.kafka.group,
             "problems": list_problems(snapshot),
             "broker": self._group.row() | (snapshot.group or {}),
-            "lags": [[round(1000 * time_s), lag] for time_s, lag in self._lags()],
             "workers": self._workers.row() | {"rows": snapshot.workers},
             "topics": self._topics.row() | {"rows": snapshot.topics},
             "collectors": self._collectors.row() | {"rows": self._collectors.value or []},
@@ -376,16 +375,14 @@ class HealthMonitor:
             asdict(problem) for problem in problems if (problem.topic, problem.setting) != labels
         ]
 
-    def _lags(self) -> list[tuple[float, int]]:
-        with self._lock:
-            return list(self._lag_points)
-
     def _snapshot(self) -> HealthSnapshot:
         error = self._group.error
+        with self._lock:
+            lags = list(self._lag_points)
         return HealthSnapshot(
             error,
             group=None if error else self._group.value,
-            grows=not error and is_growing(self._lags()),
+            grows=not error and is_growing(lags),
             workers=self._workers.value or [],
             topics=(self._topics.value or []) if not self._topics.error else [],
             labels_left_out=self._labels().left_out,

@@ -5,9 +5,6 @@ import { Facts, paragraph, number, plural, quoted, LoadStatus, Table, Time } fro
 import { DeadLetters } from "/pages/letters.js";
 
 const REFRESH_MS = 2000;
-const LINE_WIDTH = 320;
-const LINE_HEIGHT = 64;
-const PAUSE_MS = 20000; // A longer gap between polls means that no page was open.
 
 export default function Health({ session }) {
   const [data, error] = useAnswer("/api/health", {}, ["health"], REFRESH_MS);
@@ -54,7 +51,7 @@ function Broker({ data: { broker, kafka } }) {
   </section>`;
 }
 
-function Lag({ data: { broker, lags } }) {
+function Lag({ data: { broker } }) {
   const { partitions, all_partitions: all } = broker;
   const rows = partitions?.map((row) => [
     row.partition,
@@ -69,32 +66,7 @@ function Lag({ data: { broker, lags } }) {
     <${Table} name="Waiting by partition" heads=${heads} rows=${rows} />
     ${paragraph("quiet", more > 0 && `${number(more)} more wait for less.`)}</details>`;
   return html`<section class="card" aria-labelledby="lag"><h2 id="lag">Posts that wait</h2>
-    <p class="big">${number(broker.lag)}</p>
-    <${LagLine} lags=${lags} />${rows && details}</section>`;
-}
-
-// The lag of the last minutes; the line is broken where no page was open.
-function LagLine({ lags }) {
-  if (lags.length < 2) {
-    return paragraph("quiet", "A line of the last minutes begins with the second look.");
-  }
-  const [first, start] = lags[0];
-  const [last, end] = lags.at(-1);
-  const span = Math.max(last - first, 1);
-  const most = Math.max(...lags.map(([, lag]) => lag));
-  const place = ([at, lag]) => {
-    const x = ((at - first) / span) * LINE_WIDTH;
-    const y = LINE_HEIGHT - 2 - (lag / Math.max(most, 1)) * (LINE_HEIGHT - 6);
-    return `${x.toFixed(1)} ${y.toFixed(1)}`;
-  };
-  const step = (each, n) => (n && each[0] - lags[n - 1][0] < PAUSE_MS ? "L" : "M") + place(each);
-  const minutes = Math.max(1, Math.round(span / 60000));
-  const label =
-    `${number(start)} to ${number(end)} posts waiting over the last ` +
-    `${minutes === 1 ? "minute" : `${minutes} minutes`}, ${number(most)} at most`;
-  return html`<svg class="lag" role="img" aria-label=${label} preserveAspectRatio="none"
-      viewBox=${`0 0 ${LINE_WIDTH} ${LINE_HEIGHT}`}><path d=${lags.map(step).join("")} /></svg>
-    <p class="quiet">${label}.</p>`;
+    <p class="big">${number(broker.lag)}</p>${rows && details}</section>`;
 }
 
 function Members({ data: { broker, group } }) {

@@ -104,7 +104,7 @@ function Shares({ shares }) {
     return `${(n * step).toFixed(1)},${y.toFixed(1)}`;
   });
   const label = `${percent(shares.at(-1))} of your ${plural(shares.length, "label")} on the event`;
-  return html`<svg class="lag shares" role="img" aria-label=${label} width=${CURVE_WIDTH}
+  return html`<svg class="shares" role="img" aria-label=${label} width=${CURVE_WIDTH}
     height=${CURVE_HEIGHT} viewBox=${`0 0 ${CURVE_WIDTH} ${CURVE_HEIGHT}`}>
     <path d=${`M${points.join("L")}`} /></svg>`;
 }
