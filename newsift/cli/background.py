@@ -14,7 +14,7 @@ import numpy as np
 
 from encoder.embeddings import Embeddings, embeddings_writer, read_tensors
 from encoder.encoder import Encoder
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
 from newsift.cli.options import ONE_JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
@@ -28,8 +28,8 @@ from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.background import SPARE_FACTOR, PostSampler, match_seeds, take_author_turns
-from worker.background_file import file_digest, refuse_other_model
-from worker.config import Config, MatchingConfig
+from worker.background_file import file_digest
+from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, connected, records_between
 from worker.match.pipeline import read_safely
 from worker.match.records import Message
@@ -38,7 +38,6 @@ from worker.posts.read import Post, Reading
 from worker.posts.times import rfc3339
 from worker.seeds.background import (
     MIN_TAIL_POSTS,
-    OwnBackground,
     refuse_small,
     tail_error,
     tail_size,
@@ -198,23 +197,6 @@ def _size_fields(posts: Embeddings, rate: float) -> Row:
     return {"posts": len(posts), "model": posts.digest, "rates": rates}
 
 
-def compare_thresholds(
-    state: ControlState, enc: Encoder, matching: MatchingConfig, file: Path | None
-) -> list[Row]:
-    """The thresholds of the live seeds, with the background of a file and with the model's."""
-    rate, total = matching.automatic_rate, matching.total_rate is not None
-    background = None
-    if file is not None:
-        background = OwnBackground(Embeddings.load(file), file_digest(file))
-        refuse_other_model(file, background.posts, enc)
-    seed_sets = [SeedEmbedder(enc, rate, None, b, total).make(state) for b in (background, None)]
-    thresholds, by_model = (seeds.threshold_of for seeds in seed_sets)
-    return [
-        {"seed": name, "threshold": thresholds.get(name), "shipped": by_model.get(name)}
-        for name in sorted({*thresholds, *by_model})
-    ]
-
-
 def print_background(fields: Row, as_json: bool) -> None:
     if as_json:
         print_json([fields])
@@ -228,17 +210,6 @@ def print_background(fields: Row, as_json: bool) -> None:
     click.echo()
     rows = [[f"{r['rate']:g}", r["tail"], f"± {r['spread']:.0%}"] for r in fields["rates"]]
     table(["rate", "posts above a threshold", "so the rate holds to"], rows)
-    if seeds := fields.get("seeds"):
-        click.echo()
-        rows = [
-            [_threshold_text(s["threshold"]), _threshold_text(s["shipped"]), s["seed"]]
-            for s in seeds
-        ]
-        table(["threshold", "the model's", "seed"], rows)
-
-
-def _threshold_text(threshold: float | None) -> str | None:
-    return None if threshold is None else f"{threshold:.3f}"
 
 
 @click.group(cls=CommandGroup)
@@ -300,21 +271,16 @@ def build(
 @ONE_JSON
 @kafka_options
 def show_background(file: Path | None, as_json: bool, config: Config) -> None:
-    """Show a background, the accuracy of its thresholds, and the seeds' thresholds with it.
+    """Show a background, and the accuracy of its thresholds.
 
     Without FILE, show the configured background, or the model's own.
     """
-    file, enc = file or config.matching.background, load_encoder(config)
     rate = config.matching.automatic_rate
-    fields: Row = {"file": None, "source": "the model's own"}
-    fields = file_fields(file, rate) if file else fields | _size_fields(enc.background, rate)
-    try:
-        with connected(config) as cluster:
-            fields["seeds"] = compare_thresholds(
-                seed_state(cluster, config), enc, config.matching, file
-            )
-    except NewsiftError as error:
-        notify(f"the seeds' thresholds cannot be shown: {error}")
+    if file := file or config.matching.background:
+        fields = file_fields(file, rate)
+    else:
+        fields = {"file": None, "source": "the model's own"}
+        fields |= _size_fields(load_encoder(config).background, rate)
     print_background(fields, as_json)
 
 

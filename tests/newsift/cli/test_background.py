@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from random import Random
 
@@ -53,24 +54,17 @@ def test_builds_from_the_topic_without_matches(
     assert json.loads(newsift("status", "--json").out)["state"] == "dead"  # no group was there
 
 
-def test_show_compares_with_the_shipped_background(
-    newsift: Command, kafka: Kafka, enc: Encoder
-) -> None:
+def test_show_describes_a_file_or_the_shipped_background(newsift: Command, enc: Encoder) -> None:
     rows = ({"text": t, "author": str(i), "lang": "en"} for i, t in enumerate(everyday(500)))
     Path("posts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert newsift("background", "build", "posts.jsonl", "--posts", "400").code == 0
-    kafka.send(SEEDS, SEED, b"ferry-fire")
     output = json.loads(newsift("background", "show", "background.safetensors", "--json").out)
-    seed = json.loads(SEED)
-    article = enc.articles([(seed["title"], seed["text"])])
-    own = enc.thresholds(article, float(RATE), Embeddings.load("background.safetensors"))[0]
-    shipped = enc.thresholds(article, float(RATE))[0]
-    assert output["seeds"] == [{"seed": "ferry-fire", "threshold": own, "shipped": shipped}]
     assert output["rates"][-1] == {"rate": 0.01, "tail": 4, "spread": 0.5}
     assert output["languages"] == {"en": 400}
     assert output["authors"] == "400"
-    assert f"{own:.3f}" in newsift("background", "show", "background.safetensors").out
-    assert f"{shipped:.3f}" in newsift("background", "show").out
+    assert re.search("posts +400\n", newsift("background", "show", "background.safetensors").out)
+    shipped = json.loads(newsift("background", "show", "--json").out)
+    assert (shipped["posts"], shipped["model"]) == (len(enc.background), enc.digest)
 
 
 BOUNDS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6))
