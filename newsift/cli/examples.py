@@ -35,7 +35,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "--url https://mastodon.social --token-file token",
         "--url https://mastodon.social --stream hashtag --tag ferry --token-file token",
     ),
-    "collect x": ("--rules rules.json --token-file token", "--list-rules --token-file token"),
+    "collect x": ("--rules rules.txt --token-file token", "--list-rules --token-file token"),
     "desk": ("", "--file posts.csv --seeds articles/ --project ferry"),
     "matches": ("--event ferry", "--since 24h --out matches.csv"),
     "watch": ("--webhook https://example.org/hook --event ferry", "--listen 127.0.0.1:8080"),

@@ -174,7 +174,7 @@ class StreamRule(msgspec.Struct, frozen=True):
 
 
 def read_rules(path: Path) -> list[StreamRule]:
-    """The file has a rule on each line, its tag after a tab, or JSON as X writes it.
+    """The file has a rule on each line, its tag after a tab.
 
     Empty lines are skipped, and comments, which start with "# " (a hashtag has no space).
     """
@@ -185,8 +185,7 @@ def read_rules(path: Path) -> list[StreamRule]:
         raise InputError(
             f"--rules: {path} cannot be read ({reason}); give a file of rules"
         ) from error
-    is_array = text.lstrip().startswith("[")
-    rules = list(_parse_array(path, text) if is_array else _parse_lines(path, text))
+    rules = list(_parse_lines(path, text))
     if not rules:
         raise InputError(f"--rules: {path} holds no rule; write one on each line")
     if len(rules) > MAX_RULES:
@@ -201,29 +200,13 @@ def read_rules(path: Path) -> list[StreamRule]:
     return [rule for _, rule in rules]
 
 
-def _parse_array(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
-    try:
-        rules = msgspec.json.decode(text, type=list[StreamRule])
-    except msgspec.MsgspecError as error:
-        raise InputError(f"--rules: {path} is not a list of rules ({error})") from error
-    for number, rule in enumerate(rules, 1):
-        yield f"{path} rule {number}", rule
-
-
 def _parse_lines(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
     for number, row in enumerate(text.split("\n"), 1):
         place, line = f"{path} line {number}", row.strip(" \r")
         if not line or line == "#" or line.startswith("# "):
             continue
-        if not line.startswith("{"):
-            value, _, tag = line.partition("\t")
-            yield place, StreamRule(value.strip(), tag.strip() or None)
-            continue
-        try:
-            yield place, msgspec.json.decode(line, type=StreamRule)
-        except msgspec.MsgspecError as error:
-            message = f"--rules: {place} is not a rule ({error}); give value and tag"
-            raise InputError(message) from error
+        value, _, tag = line.partition("\t")
+        yield place, StreamRule(value.strip(), tag.strip() or None)
 
 
 def _check_rule(place: str, rule: StreamRule) -> None:

@@ -66,7 +66,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("labels.jsonl").write_text(json.dumps(label))
     Path("labels.csv").write_text("event,label,platform,post_id,text\nferry,on,x,3,a\n")
     Path("token").write_text("secret")
-    for name in ("rules.json", "config.yaml", "recipe.yaml", "background.safetensors"):
+    for name in ("rules.txt", "config.yaml", "recipe.yaml", "background.safetensors"):
         Path(name).touch()
     return tmp_path
 

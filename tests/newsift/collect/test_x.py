@@ -65,16 +65,9 @@ def source(side: FakeX, file: Path | None = None) -> XStream:
     return XStream(str(side.url), Secret(TOKEN), file)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ferry\tferries\n\n# what burns\n#fire lang:en\r\n",
-        '{"value": "ferry", "tag": "ferries"}\n#fire lang:en\n',
-        '[{"value": "ferry", "tag": "ferries"}, {"id": "7", "value": "#fire lang:en"}]',
-    ],
-)
-def test_a_file_holds_a_rule_a_line_or_json(tmp_path: Path, text: str) -> None:
-    result = [rule.content for rule in read_rules(written(tmp_path, text))]
+def test_a_file_holds_a_rule_a_line(tmp_path: Path) -> None:
+    file = written(tmp_path, "ferry\tferries\n\n# what burns\n#fire lang:en\r\n")
+    result = [rule.content for rule in read_rules(file)]
     assert result == [("ferry", "ferries"), ("#fire lang:en", "")]
 
 
