@@ -19,7 +19,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "https://example.org/ferry.rss --event ferry",
         "https://example.org/ferry.rss --dry-run",
     ),
-    "seeds import": ("seeds.jsonl", "seeds.jsonl --no-preview"),
+    "seeds import": ("seeds.jsonl", "seeds.json"),
     "seeds list": ("", "--json"),
     "seeds remove": ("article", "ferry other"),
     "seeds set": ("article --threshold 0.25", "article --paused"),

@@ -12,7 +12,6 @@ from newsift.cli.seeds import print_publication
 from newsift.cli.terminal import at_terminal
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.model_context import (
-    MAX_AUTO_THRESHOLDS,
     ModelContext,
     draft_thresholds,
     load_context,
@@ -77,16 +76,6 @@ def publish_drafts(
         advise(events)
     notify_version(before)
     offer_to_learn(topic, config, events, ask)
-
-
-def preview_events(topic: SeedTopic, config: Config, seeds: Sequence[Seed]) -> None:
-    """Of seeds that are published."""
-    state = topic.state()
-    events = count_event_seeds(state, seeds)
-    context = load_context(config) if 0 < len(seeds) <= MAX_AUTO_THRESHOLDS else None
-    if context and (preview := preview_published(topic, context, state, seeds, preview_limits())):
-        report_preview(preview, events, config.topics.posts)
-    advise(events)
 
 
 def _row(seed: Seed, status: str, auto: AutoThresholds, preview: Preview | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH, kafka_options
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import Terminated
-from newsift.cli.terminal import at_terminal, confirm_publish, require_yes
+from newsift.cli.terminal import confirm_publish, require_yes
 from newsift.files.read import DASH
 from newsift.files.records import ENDINGS, read_records, write_records
 from newsift.files.write import check_targets
@@ -343,12 +343,8 @@ def export(file: Path, config: Config) -> None:
 
 @seeds.command("import")
 @click.argument("file", metavar="FILE", type=PATH)
-@click.option(
-    "--preview/--no-preview", default=None,
-    help="Show what the events would have matched; default at a terminal.",
-)  # fmt: skip
 @kafka_options
-def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
+def import_seeds(file: Path, config: Config) -> None:
     """Publish the records of an exported FILE, or of standard input, and read them back.
 
     Nothing is published unless every line can be read. Seeds that are not in FILE stay.
@@ -361,10 +357,6 @@ def import_seeds(file: Path, preview: bool | None, config: Config) -> None:
         before = topic.state()
         topic.publish(records, before)
         notify(f"{plural(len(records), 'seed')} imported")
-        if at_terminal() if preview is None else preview:
-            from newsift.cli.seed_preview import preview_events
-
-            preview_events(topic, config, list(state.seeds.values()))
     notify_version(before)
     if without_key is not None:
         notify("a record without a key is left out: a compacted topic takes none")
