@@ -4,7 +4,7 @@ While no page is open, the alerts of Prometheus watch (deploy/prometheus/rules.y
 """
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -184,7 +184,6 @@ def query_worker(address: str) -> Row:
 
 def read_metrics(page: str) -> Row:
     row: Row = dict.fromkeys([*(key for key, _ in INFO_METRICS.values()), *GAUGE_METRICS.values()])
-    bursts = Counter[str]()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
             if sample.name in INFO_METRICS:
@@ -192,15 +191,13 @@ def read_metrics(page: str) -> Row:
                 row[key] = sample.labels.get(label, "")[:MAX_REASON_CHARS]
             elif key := GAUGE_METRICS.get(sample.name, ""):
                 row[key] = max(row[key] or 0, sample.value)
-            elif sample.name == "newsift_bursts_total":
-                bursts[sample.labels.get("event", "")] += int(sample.value)
     drifting = parse_drift(page)
     events = {
         event: describe_drift(measure for measure in drifting or () if measure.event == event)
         for event in {measure.event for measure in drifting or ()}
     }
     drift = None if drifting is None else describe_drift(drifting) or TOO_FEW
-    return row | {"drift": drift, "drift_by_event": events, "bursts": bursts}
+    return row | {"drift": drift, "drift_by_event": events}
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,10 +334,6 @@ class HealthMonitor:
             for event, sentence in (row.get("drift_by_event") or {}).items():
                 sentences[event] = sentences.get(event) or sentence
         return sentences
-
-    def bursts(self) -> Counter[str]:
-        """Minutes with a burst, by event, since the workers started."""
-        return sum((row.get("bursts") or Counter() for row in self._workers.value or ()), Counter())
 
     def status(self) -> Row:
         snapshot = self._snapshot()

@@ -66,14 +66,13 @@ def events(desk: Desk, request: EventsRequest) -> Json:
             if not row.get("event") and not row["id"].startswith(PROFILE_PREFIX):
                 continue  # its event is unknown
         by_event[row.get("event") or row["id"].removeprefix(PROFILE_PREFIX)].append(row)
-    drift, bursts = desk.health.drift(), desk.health.bursts()
+    drift = desk.health.drift()
     text = request.text.casefold()
     names = sorted(name for name in {*by_event, *desk.matches.events()} if text in name.casefold())
     follower = desk.mirrors.seeds_follower
     return {
         "events": [
-            event_row(desk, name, by_event.get(name, ()))
-            | {"drift": drift.get(metric_label(name)), "bursts": bursts[metric_label(name)]}
+            event_row(desk, name, by_event.get(name, ())) | {"drift": drift.get(metric_label(name))}
             for name in names[request.skip : request.skip + MAX_EVENTS]
         ],
         "total": len(names),

@@ -71,8 +71,6 @@ function Event({ row, model }) {
     title=${profile?.why}>profile ${profile?.state}</span>`;
   const pace = () => html`<span>about <strong>${rate(hourly.rate)}</strong> an hour
     ${` ${hourly.window}`}</span>`;
-  const bursts = `Bursts: in ${plural(row.bursts, "minute")} since the workers started far more
-    stories came than in the hour before`;
   return html`<li class="card event">
     <div class="row"><h2><a href=${eventAddress(row.event)}><bdi>${row.event}</bdi></a></h2>
       <span class=${`badge ${kind}`}>${state}</span>${profile && learned}
@@ -86,7 +84,6 @@ function Event({ row, model }) {
       </p>
     ${paragraph("quiet", profile?.why && `The profile is ${profile.state}: ${profile.why}`)}
     ${paragraph("quiet", promise?.lapsed && `The promise has lapsed: ${promise.lapsed}`)}
-    ${paragraph("quiet", row.bursts > 0 && bursts)}
     ${paragraph("quiet", row.drift && `Drift: ${row.drift}`)}</li>`;
 }
 
