@@ -1,7 +1,5 @@
 """`newsift background`: draw the posts that thresholds are computed from, and describe them."""
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from math import ceil
@@ -47,11 +45,8 @@ from worker.seeds.state import ControlState, parse_control_state
 from worker.text import plural
 
 WINDOWS_PER_PARTITION = 64
-MAX_LANGUAGES = 20
-MAX_LANGUAGE_CHARS = 20
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01)
-TEXT_FIELDS = ("source", "first", "last", "made", "authors")
-COUNT_FIELDS = ("platforms", "languages")
+NOTE_FIELDS = ("source", "first", "last", "made")
 SUFFIX = ".safetensors"
 DEFAULT_POSTS, MAX_POSTS = 20_000, 200_000
 
@@ -119,7 +114,6 @@ class BackgroundBuilder:
     def __init__(self, most: int) -> None:
         self._most, self._sampler = most, PostSampler(most)
         self._times: tuple[int, int] | None = None
-        self._posts: list[Post] = []
         self._no_post = self._near = self._wordless = 0
 
     def read(self, source: Source) -> None:
@@ -146,7 +140,6 @@ class BackgroundBuilder:
         turns = take_author_turns([sample[row] for row in rows], self._most)
         self._near = int(close.sum())
         self._wordless = self._sampler.wordless + len(sample) - self._near - len(rows)
-        self._posts = [sample[rows[turn]] for turn in turns]
         self.vectors = vectors[[rows[turn] for turn in turns]]
 
     def summary(self) -> str:
@@ -158,7 +151,7 @@ class BackgroundBuilder:
             "near a seed, which would raise its threshold": self._near,
         }
         others = sampler.read + self._no_post - sum(left_out.values())
-        left_out["beyond --posts"] = others - len(self._posts)
+        left_out["beyond --posts"] = others - len(self.vectors)
         counts = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
         return (
             f"{plural(sampler.read + self._no_post, 'message')} read; left out: {counts or 'none'}"
@@ -169,11 +162,6 @@ class BackgroundBuilder:
         note = {"source": source, "made": now_text()}
         if times:
             note |= {"first": rfc3339(times[0]), "last": rfc3339(times[1])}
-        platforms = Counter(post.platform for post in self._posts)
-        languages = Counter(post.lang[:MAX_LANGUAGE_CHARS] for post in self._posts if post.lang)
-        for name, count in (("platforms", platforms), ("languages", languages)):
-            note[name] = json.dumps(dict(count.most_common(MAX_LANGUAGES)))
-        note["authors"] = str(len({(p.platform, p.author) for p in self._posts if p.author}))
         with embeddings_writer(
             out.resolve(), enc.dense.shape[1], enc.mix, enc.digest, note
         ) as file:
@@ -184,8 +172,7 @@ def file_fields(file: Path, rate: float) -> Row:
     posts, digest = Embeddings.load(file), file_digest(file)
     note, _ = read_tensors(file)
     fields = {"file": str(file), "sha256": digest} | _size_fields(posts, rate)
-    fields |= {name: note[name] for name in TEXT_FIELDS if name in note}
-    return fields | {name: json.loads(note[name]) for name in COUNT_FIELDS if name in note}
+    return fields | {name: note[name] for name in NOTE_FIELDS if name in note}
 
 
 def _size_fields(posts: Embeddings, rate: float) -> Row:
@@ -203,9 +190,6 @@ def print_background(fields: Row, as_json: bool) -> None:
         return
     plain = {name: value for name, value in fields.items() if not isinstance(value, list)}
     plain["posts"] = f"{fields['posts']:,}"
-    for name in COUNT_FIELDS:
-        if plain.get(name):
-            plain[name] = ", ".join(f"{key} {count:,}" for key, count in plain[name].items())
     print_fields({name: value for name, value in plain.items() if value})
     click.echo()
     rows = [[f"{r['rate']:g}", r["tail"], f"± {r['spread']:.0%}"] for r in fields["rates"]]
