@@ -56,6 +56,7 @@ State = dict[str, Any]
 class AnswerOutcome(NamedTuple):
     is_new: bool
     problem: str = ""  # empty also for the same answer again, which changes nothing
+    other: Verdict | None = None  # the different answer that the post has
 
 
 class LabelSession:
@@ -119,8 +120,9 @@ class LabelSession:
             return AnswerOutcome(
                 False, "the previous answer was undone, so this post will be asked again"
             )
-        problem = "" if current.label == verdict else f"{current.label!r} was answered meanwhile"
-        return AnswerOutcome(False, problem)
+        if current.label == verdict:
+            return AnswerOutcome(False)
+        return AnswerOutcome(False, f"{current.label!r} was answered meanwhile", current.label)
 
     def correct(self, post_id: PostId, verdict: Verdict) -> bool:
         """False if the label has this verdict already."""

@@ -86,6 +86,10 @@ class DeskModel:
     def start(self) -> None:
         Thread(target=self._load, name="desk-model", daemon=True).start()
 
+    @property
+    def is_loading(self) -> bool:
+        return not self._load_end.is_set()
+
     def wait(self, seconds: float = MAX_LOAD_WAIT_S) -> ModelContext:
         self._load_end.wait(seconds)
         if self.context is None:

@@ -130,6 +130,7 @@ class Follower:
     config: Config
     store: Callable[[], None]
     show: Callable[[str], object]  # is called with a line for each published seed
+    show_refusal: Callable[[str], object] = notify  # with the reason, once for each article
     index: ArticleIndex = field(default_factory=ArticleIndex)
     state_published_on: ControlState | None = None  # that the last publication changed
     _topic: SeedTopic | None = None
@@ -215,7 +216,7 @@ class Follower:
             reason = str(error)[:MAX_REFUSAL_CHARS]
             if article.refusal != reason:
                 article.refusal = reason
-                notify(f"no seed: {error}")
+                self.show_refusal(f"no seed: {error}")
             return REFUSED
         article.count_attempt(now_ms())
         return outcome

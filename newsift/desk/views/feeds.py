@@ -49,7 +49,9 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     options = replace(subscription.options(), most=PREVIEW_ARTICLES, dry=True)
     web = PoliteWeb(feeds.PUBLIC_LIMITS, sleep=_sleep_or_refuse)
     state = FeedState(subscription.feed, subscription.feed)
-    follower = Follower(web, state, options, desk.config, lambda: None, lambda _line: None)
+    follower = Follower(
+        web, state, options, desk.config, store=lambda: None, show=_ignore, show_refusal=_ignore
+    )
     busy = lock_or_busy(desk.feeds.previewing, "another feed is being read")
     with busy, capture() as messages:
         follower.fetch_feed()
@@ -61,8 +63,12 @@ def preview(desk: Desk, request: FeedAction) -> dict[str, Any]:
     return {
         "total": len(articles),
         "articles": [_row(article, follower.index.links) for article in articles[:MAX_ARTICLES]],
-        "messages": [line for line in messages if not line.startswith("no seed: ")],
+        "messages": messages,
     }
+
+
+def _ignore(_line: str) -> None:
+    """The rows show seeds and refusals."""
 
 
 def _row(article: FollowedArticle, seed_links: Set[str]) -> dict[str, Any]:

@@ -90,10 +90,14 @@ def _outcome(state: dict[str, Any]) -> str:
 
 @post_endpoint("/api/judge/answer", AnswerRequest, "labels.answer", _outcome)
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
-    """`problem` is the reason if the answer was not published."""
+    """`problem` is the reason if the answer was not published; `other` a different answer."""
     queue = _session(desk, request)
     outcome = queue.answer(request.post_id, request.verdict)
-    return queue.state() | {"problem": outcome.problem, "published": outcome.is_new}
+    return queue.state() | {
+        "problem": outcome.problem,
+        "other": outcome.other,
+        "published": outcome.is_new,
+    }
 
 
 @post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)

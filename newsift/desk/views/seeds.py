@@ -299,6 +299,7 @@ def _check_row(
         "notes": [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes,
         "auto_threshold": thresholds.get(seed.id),
         "error": desk.model.error,
+        "loading": desk.model.is_loading,
         "words": words,
     }
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast, get_args
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -213,7 +214,7 @@ def current(queue: LabelSession) -> str:
 
 def answer(queue: LabelSession, verdict: Verdict = "on") -> str:
     name = current(queue)
-    assert queue.answer(("x", name), verdict) == (True, "")
+    assert queue.answer(("x", name), verdict) == (True, "", None)
     return name
 
 
@@ -251,15 +252,17 @@ def test_a_repeated_answer_is_published_once_and_a_different_one_is_refused() ->
     topic = Topic()
     queue = session(topic.publish)
     name = answer(queue, "on")
-    assert queue.answer(("x", name), "on") == (False, "")
-    assert queue.answer(("x", name), "off") == (False, "'on' was answered meanwhile")
+    assert queue.answer(("x", name), "on") == (False, "", None)
+    assert queue.answer(("x", name), "off") == (False, ANY, "on")
     assert len(topic.records) == 1
     step = queue.state()["undo"]["step"]
     assert queue.undo(step)
     assert not queue.undo(step)  # the page did not hear that it was done
     assert [value is None for _, value in topic.records] == [False, True]
     later = drawn(NAMES)[9]
-    assert "was undone" in queue.answer(("x", later), "on").problem
+    outcome = queue.answer(("x", later), "on")
+    assert outcome.problem
+    assert outcome.other is None
     assert len(topic.records) == 2
 
 
@@ -312,8 +315,8 @@ def test_labels_from_elsewhere_do_not_replace_answers_of_the_session() -> None:
     assert answer(queue, "off") == first
     queue.merge(elsewhere.labels.values())
     assert current(queue) == third
-    assert queue.answer(("x", first), "on") == (False, "'off' was answered meanwhile")
-    assert queue.answer(("x", second), "on") == (False, "")
+    assert queue.answer(("x", first), "on") == (False, ANY, "off")
+    assert queue.answer(("x", second), "on") == (False, "", None)
     queue.undo(queue.state()["undo"]["step"])
     queue.merge(elsewhere.labels.values())  # what is followed comes late
     assert current(queue) == first

@@ -209,13 +209,13 @@ def control(**seeds: str) -> ControlState:
 def test_a_model_is_loaded_in_the_background(context: ModelContext) -> None:
     messages: list[str] = []
     model = DeskModel(context.config, lambda: control(), lambda: messages.append(model.error))
-    assert "loaded" in model.error
+    assert model.is_loading
     with pytest.raises(InputError, match="model: the model is still being loaded"):
         model.wait(0)
     model.start()
     loaded = model.wait()
     assert model.context is loaded
-    assert (model.error, messages) == ("", [""])
+    assert (model.error, messages, model.is_loading) == ("", [""], False)
     assert loaded.enc.digest == context.enc.digest
 
 
@@ -235,6 +235,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(
     assert changed.wait(10)
     assert model.context is None
     assert str(broken) in model.error
+    assert not model.is_loading
 
 
 def test_the_events_are_made_once_for_each_version_of_the_records(context: ModelContext) -> None:

@@ -158,7 +158,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     latest.current += 1;
     return () => clearTimeout(timer);
   }, [version]);
-  const isLoading = drafts.some((draft) => draft.check?.error?.includes("loaded"));
+  const isLoading = drafts.some((draft) => draft.check?.loading);
   useEffect(() => {
     const timer = isLoading && setTimeout(check, LOADING_MS);
     return () => clearTimeout(timer);

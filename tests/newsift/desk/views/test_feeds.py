@@ -64,6 +64,7 @@ def test_a_preview_publishes_nothing(
         ("Astrid", "seed"), ("Menu", "refused"), ("Birka", "later"), ("Old", "exists"),
     ]  # fmt: skip
     assert "looks like" in text["articles"][1]["why"]
+    assert text["messages"] == []
     assert len(kafka.records(SEEDS)) == 1
     assert ask("/api/feeds") == []
     assert not state_folder().exists()

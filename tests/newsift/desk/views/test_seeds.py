@@ -256,7 +256,7 @@ def test_a_draft_is_checked_before_it_is_published(ask: Client, kafka: Kafka, en
     cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
     assert row["auto_threshold"] == pytest.approx(cut)
     assert {word.casefold() for word, _ in row["words"][:6]} & {"astrid", "vane", "ferry"}
-    assert (row["doubt"], row["notes"]) == (None, [])
+    assert (row["doubt"], row["notes"], row["loading"]) == (None, [], False)
     (row,) = ask("/api/seeds/check", drafts=[given(result, text="Two words.")])
     assert row["doubt"] == "2 words, and an article has 40"
     bad = [given(result, threshold=7.0), given(result, text="🔥", title="")]

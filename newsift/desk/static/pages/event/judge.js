@@ -127,15 +127,14 @@ function Progress({ queue }) {
     ${paragraph("refused", problem && failure, "alert")}</div>`;
 }
 
-function Missed({ queue, entry: { verdict, text, why }, entry }) {
+function Missed({ queue, entry: { verdict, text, why, other }, entry }) {
   const correct = () => {
     queue.correct(entry, verdict);
     queue.dismiss(entry);
   };
   const what = verdict ? html`<b>${verdict}</b> for “<bdi>${text}</bdi>”` : "that";
-  const isOther = verdict && why.includes("was answered");
   return html`<div class="refused row" role="alert"><span>Not saved: ${what}: ${why}.</span>
-    ${isOther && html`<${Button} run=${correct}>Make it ${verdict}<//>`}
+    ${other && html`<${Button} run=${correct}>Make it ${verdict}<//>`}
     <${Button} run=${() => queue.dismiss(entry)}>Dismiss<//></div>`;
 }
 

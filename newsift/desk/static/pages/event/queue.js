@@ -107,7 +107,7 @@ export function useQueue(event, kind, by) {
     );
   useOutbox((item, answer, failure) => {
     const why = failure?.message ?? answer?.problem;
-    const entry = { ...item.question, text: item.text, why };
+    const entry = { ...item.question, text: item.text, why, other: answer?.other };
     if (why) setMissed((all) => [...all.slice(1 - MAX_MISSED), entry]);
     const isOwn = item.question.queue === state?.queue;
     if (isOwn && !failure && item.path.endsWith("/redraw")) setState(null); // It has ended.
