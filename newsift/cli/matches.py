@@ -89,15 +89,15 @@ def matches(
     if unreadable:
         notify(f"passed over as no match records: {unreadable:,}")
     if not posts:
-        topic, is_narrow = config.topics.matches, bool(filters.seeds or filters.events)
-        notify(_empty_message(topic, start is not None, is_narrow))
+        is_narrow = filters != MatchFilter()
+        notify(_empty_message(config.topics.matches, start is not None, is_narrow))
 
 
 def _empty_message(topic: str, since: bool, with_filter: bool) -> str:
     if since:
         return f"{topic} has no such match since then; --no-follow without --since prints all"
     if with_filter:
-        return f"{topic} has no such match; leave --seed and --event out to see all"
+        return f"{topic} has no such match; leave --seed, --event and --new out to see all"
     return f"{topic} is empty: nothing has matched yet; `newsift status` shows the workers"
 
 

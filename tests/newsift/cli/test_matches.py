@@ -100,6 +100,14 @@ def test_the_first_of_each_group_can_be_chosen(newsift: Command, kafka: Kafka) -
     assert [line[11:16] for line in lines] == ["0.75 ", "0.75=", "0.75 "]
 
 
+def test_without_a_hit_the_message_names_the_filters(newsift: Command, kafka: Kafka) -> None:
+    assert "--new" not in newsift("matches", "--no-follow").err  # the topic is empty
+    kafka.send(MATCHES, json.dumps(json.loads(record("1")) | {"new": False}).encode())
+    done = newsift("matches", "--no-follow", "--json", "--new")
+    assert (done.code, done.out) == (0, "")
+    assert "--new" in done.err
+
+
 def test_a_line_holds_time_score_event_and_highlighted_text(newsift: Command, kafka: Kafka) -> None:
     kafka.send(MATCHES, record("1", text="A #FerryFire:\n\x1b[31mthe ferry burns", a=0.5, b=0.75))
     out = newsift("matches", "--no-follow").out
