@@ -17,7 +17,7 @@ from newsift.operations.model_context import (
     load_context,
 )
 from newsift.operations.profile_training import LearnOptions, ProfileTraining
-from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft, require_room
+from newsift.operations.seed_drafts import SEED_KEYS, SeedDraft, report_copies, require_room
 from newsift.operations.seed_preview import (
     PREVIEW_HOURS,
     SCRIPT_LIMITS,
@@ -66,6 +66,7 @@ def publish_drafts(
         if draft.ignored_keys:
             keys = ", ".join(draft.ignored_keys)
             notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(SEED_KEYS)}")
+    report_copies(after, seeds)
     preview = preview_published(topic, context, after, seeds, preview_limits()) if context else None
     if as_json:
         rows = zip(seeds, statuses, strict=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from worker.seeds.state import ControlState, parse_control_state
 from worker.text import shorten
 
 MAX_ID_CHARS = 60
+MAX_REPORTED_COPIES = 5
 DEFAULT_ID = "article"
 WORD = re.compile(r"[^\W_]+")
 SEED_KEYS = ("text", "title", "event", "url", "threshold", "expires_at", "paused")
@@ -124,6 +126,20 @@ def require_room(state: ControlState, new: Iterable[SeedOrProfile], config: Conf
     after = sum(not seed.paused for seed in {**state.seeds, **seeds}.values())
     if after > max(before, config.limits.seeds):
         raise InputError(too_many_seeds(config))
+
+
+def report_copies(state: ControlState, published: Iterable[Seed]) -> None:
+    """Reports articles that were published now and stand under other ids too."""
+    ids = defaultdict[str, list[str]](list)
+    for seed in state.seeds.values():
+        ids[seed.content].append(seed.id)
+    contents = dict.fromkeys(seed.content for seed in published)
+    copies = [sorted(ids[content]) for content in contents if len(ids[content]) > 1]
+    for names in copies[:MAX_REPORTED_COPIES]:
+        quotes = ", ".join(map(repr, names[:MAX_REPORTED_COPIES]))
+        notify(f"one article, {len(names):,} seeds: {quotes}; remove all but one")
+    if (more := len(copies) - MAX_REPORTED_COPIES) > 0:
+        notify(f"more articles with several seeds: {more:,}")
 
 
 def too_many_seeds(config: Config) -> str:

@@ -22,6 +22,7 @@ from newsift.operations.seed_drafts import (
     fetch_draft,
     parse_seed,
     read_drafts,
+    report_copies,
     require_articles,
 )
 from newsift.operations.seed_preview import (
@@ -338,11 +339,13 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         for draft, draft_request in zip(drafts, request.drafts, strict=True)
     }
     before = desk.editor.publish({draft.key: draft.value for draft in drafts}, etags, seeds)
+    after = before.with_seeds(seeds)
+    report_copies(after, seeds)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}
         for draft, seed in zip(drafts, seeds, strict=True)
     ]
-    return {"seeds": rows, "events": _event_count_rows(before.with_seeds(seeds), seeds)}
+    return {"seeds": rows, "events": _event_count_rows(after, seeds)}
 
 
 def _event_count_rows(state: ControlState, seeds: Sequence[Seed]) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from newsift.operations.messages import capture
 from newsift.operations.seed_drafts import (
     change_seeds,
     read_seed_files,
+    report_copies,
     seed_id,
     set_event,
 )
@@ -21,7 +23,7 @@ from tests.worker.small import ARTICLES, Mail, value
 from worker.config import load_config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected
-from worker.seeds.state import ControlReducer
+from worker.seeds.state import ControlReducer, parse_control_state
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
@@ -101,6 +103,18 @@ def test_an_id_for_people(title: str, url: str, expected: str) -> None:
 
 
 SHORT = b'{"text": "A ferry burns."}'
+
+
+def test_an_article_that_has_several_seeds_is_reported() -> None:
+    texts = {"a": "fire", "b": "fire", "c": "flood", "d": "flood", "e": "storm"}
+    state = parse_control_state({name.encode(): value(text=t) for name, t in texts.items()})
+    with capture() as messages:
+        report_copies(state, [state.seeds["b"], state.seeds["e"]])
+    assert ["'a', 'b'" in message for message in messages] == [True]
+    with capture() as messages:
+        report_copies(state.with_seeds([replace(state.seeds["b"], title="t")]), [])
+        report_copies(state, [state.seeds["e"]])
+    assert not messages
 
 
 def test_a_topic_that_was_created_again_with_more_records_is_read_whole(kafka: Kafka) -> None:

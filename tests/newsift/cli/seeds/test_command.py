@@ -51,6 +51,14 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
     assert "new, threshold 0.5" in done.out
 
 
+def test_one_article_under_two_ids_is_reported(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    add = ["seeds", "add", "--force", "--no-preview", article(tmp_path, "one.txt", "A ferry.\n")]
+    assert "'one'" not in newsift(*add, "--event", "ferry").err
+    assert "'one', 'two'" in newsift(*add, "--event", "ferry", "--id", "two").err
+
+
 def test_a_page_of_standard_input_is_named_by_its_title(newsift: Command, kafka: Kafka) -> None:
     assert newsift("seeds", "add", "-", stdin=STORIES["article"].encode()).code == 0
     (record,) = kafka.records(SEEDS)
