@@ -12,7 +12,7 @@ from newsift.files.records import read_records, write_records
 from newsift.files.tables import FileOptions
 from newsift.operations.labels import LabelTopic
 from newsift.operations.seed_topic import SeedTopic
-from newsift.statistics.labels import LabelState
+from newsift.statistics.labels import Label, LabelState, RefusedLabel
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import connected
@@ -80,13 +80,18 @@ class Project:
         if control is not saved_control:
             write_records(self._folder / SEEDS_FILE, control.records.values())
         if labels is not saved_labels:
-            of_labels = (
-                ControlRecord(label.key, label.value, milliseconds(utc(label.at)))
-                for event in labels.by_event.values()
-                for label in event
+            records = (
+                ControlRecord(key, label.value, _published_at(label))
+                for key, label in labels.records
+                if key
             )
-            write_records(self._folder / LABELS_FILE, of_labels)
+            write_records(self._folder / LABELS_FILE, records)
         self._last_save = control, labels
+
+
+def _published_at(label: Label | RefusedLabel) -> int:
+    """Milliseconds; 0 where it cannot be read."""
+    return milliseconds(utc(label.at)) if isinstance(label, Label) else 0
 
 
 @contextmanager

@@ -71,6 +71,7 @@ class RefusedLabel:
 
     key: str
     reason: str
+    value: bytes = field(repr=False)
 
 
 ENCODER = msgspec.json.Encoder()
@@ -92,7 +93,7 @@ def read_label(
         return label
     except InputError as error:
         excerpt = (key or b"")[:MAX_KEY_BYTES].decode("utf-8", "backslashreplace")
-        return RefusedLabel(excerpt, one_line(str(error)))
+        return RefusedLabel(excerpt, one_line(str(error)), value)
 
 
 def parse_label(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
@@ -210,10 +211,16 @@ class LabelState:
         by_event = ((name, _sorted_labels(pairs[name])) for name in sorted(pairs))
         return MappingProxyType({name: labels for name, labels in by_event if labels})
 
+    @property
+    def records(self) -> Iterator[tuple[bytes | None, Label | RefusedLabel]]:
+        """With their keys; a key that is too long for a label is replaced by its digest."""
+        for pair in self._pairs.values():
+            for key, (label, _) in pair.latest.items():
+                yield key, label
+
     @cached_property
     def refused(self) -> tuple[RefusedLabel, ...]:
-        records = (label for pair in self._pairs.values() for label, _ in pair.latest.values())
-        return tuple(sorted(label for label in records if isinstance(label, RefusedLabel)))
+        return tuple(sorted(label for _, label in self.records if isinstance(label, RefusedLabel)))
 
     @cached_property
     def _labels_of(self) -> dict[str, tuple[Label, ...]]:
@@ -251,8 +258,9 @@ class LabelReducer(TopicReducer[LabelState]):
         self._remove(pair, key)
         if label is None:
             return
-        size = len(value or b"") if isinstance(label, Label) else len(label.key)
-        size += RECORD_OVERHEAD_BYTES
+        size = len(value or b"") + RECORD_OVERHEAD_BYTES
+        if isinstance(label, RefusedLabel):
+            size += len(label.key)
         if not self._make_room(pair, size):
             self._left_out += 1
             return

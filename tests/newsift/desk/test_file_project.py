@@ -134,3 +134,18 @@ def test_records_without_room_never_replace_those_of_the_files(tmp_path: Path) -
         with pytest.raises(RunError, match="1 records have no room"):
             project.save(replace(state.snapshot(), left_out=1, records={}), labels.snapshot())
     assert (tmp_path / "seeds.jsonl").read_bytes() == before
+
+
+def test_labels_that_are_refused_stay_in_the_file(tmp_path: Path) -> None:
+    """They may be read again: by a newer version, or with a higher limit."""
+    label = b'{"label": "on", "event": "ferry", "post": {"id": "1", "platform": "x", "text": ""}}'
+    control, labels = ControlReducer(), LabelReducer()
+    records = {b'["ferry","x","1","ann"]': label, b"k": b"{"}
+    labels.apply(ControlRecord(*each, offset=n) for n, each in enumerate(records.items()))
+    for reducer in (control, labels):
+        reducer.finish()
+    assert len(labels.snapshot().refused) == 2
+    with open_project(tmp_path) as project:
+        project.describe([], FileOptions())
+        project.save(control.snapshot(), labels.snapshot())
+    assert read_records(tmp_path / "labels.jsonl") == records
