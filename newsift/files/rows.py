@@ -39,6 +39,7 @@ Cell = str | int | float | None
 # Before the sign of a formula, a spreadsheet ignores these, or starts a cell after them: "; =1".
 BEFORE_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
 CELL_SEPARATORS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
+APOSTROPHE = re.compile(r"""\A'(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?=[\s\0"]*+[=+\-@＝＋－＠])""")
 NUMBER = re.compile(r"[+-]?+[0-9]++(?:[.,][0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
 LEADING_BLANKS = ("\t", "\r", "\n")
 
@@ -75,9 +76,9 @@ def escape_formulas(cell: Cell) -> Cell:
 
 
 def unescape_formulas(cell: str) -> str:
-    """Without the first apostrophe of escape_formulas; those inside a cell stay."""
-    bare = cell.removeprefix("'")
-    return bare if bare != cell and escape_formulas(bare) == cell else cell
+    """Without the apostrophes of escape_formulas."""
+    bare = APOSTROPHE.sub("", cell)
+    return bare if escape_formulas(bare) == cell else cell
 
 
 def _with_apostrophe(match: re.Match[str]) -> str:

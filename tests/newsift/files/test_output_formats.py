@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
@@ -29,6 +29,7 @@ from newsift.files.rows import (
     csv_row,
     escape_formulas,
     parse_match_record,
+    unescape_formulas,
 )
 from newsift.files.sqlite import database
 from newsift.files.writers import (
@@ -371,6 +372,13 @@ def test_no_cell_of_any_text_is_a_formula(first: str, second: str) -> None:
 )
 def test_keeps_what_is_no_formula(cell: str | float | None) -> None:
     assert escape_formulas(cell) == cell
+
+
+@example("a;=1")
+@example("=1;=2")
+@given(CELLS.filter(lambda cell: "'" not in cell))
+def test_a_cell_is_read_as_it_was_written(cell: str) -> None:
+    assert unescape_formulas(str(escape_formulas(cell))) == cell
 
 
 def test_a_row_for_a_terminal_is_on_one_line() -> None:
