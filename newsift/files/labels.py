@@ -15,7 +15,7 @@ import msgspec
 
 from encoder.errors import InputError, one_line
 from newsift.files.documents import json_rows
-from newsift.files.messages import FormatError
+from newsift.files.messages import ROUNDED_NUMBER, FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
 from newsift.files.read import TOO_LONG, chunks, lines, too_long
@@ -156,6 +156,11 @@ def _parse_label(row: dict[str, Any], limits: Limits, where: str) -> Label:
         )
     post = row.get("post")
     if isinstance(post, dict):
+        if ROUNDED_NUMBER.fullmatch(post_id := str(post.get("id"))):
+            raise InputError(
+                f"{where}: post_id: {post_id} was rounded by a spreadsheet; export the matches "
+                "again, and open this column as text"
+            )
         post = {name: value for name, value in post.items() if value is not None}
         row = row | {"post": {"platform": "plain", "text": ""} | post}
     try:

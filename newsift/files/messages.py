@@ -19,7 +19,9 @@ from worker.posts.times import is_naive, milliseconds, utc
 from worker.text import one_line, shorten
 
 UNIX_TIME = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # eight digits are a date, as 20241231
-ROUNDED_NUMBER = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")  # 1.23E+18, as spreadsheets write
+# 1.23E+18, as spreadsheets write, and 12345678901234567.0, as tools that read ids as floats do
+ROUNDED_NUMBER = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+|[0-9]{16,}\.0")
+EXACT_FLOAT = re.compile(r"([0-9]{1,15})\.0")
 TIME_KEY = re.compile(
     rb'"(created_at|createdAt)"\s*+:\s*+(?:"([^"\\]{1,64})"|(?!null\b|"")([^\s,}]{1,64}))'
 )
@@ -36,6 +38,9 @@ UNREADABLE_TIME = (
 ROUNDED_ID = (
     "ids that a spreadsheet has rounded in {column!r}: {n:,}, such as {example!r} (digests of the "
     "texts serve instead)"
+)
+FLOAT_ID = (
+    "ids that were read as floats in {column!r}: {n:,}, such as {example!r} (without '.0' here)"
 )
 
 
@@ -66,17 +71,21 @@ class ValueCorrector:
             self._count(NAIVE_TIME, column, text)
         return time
 
-    def is_rounded(self, id: str, column: str) -> bool:
-        is_rounded = ROUNDED_NUMBER.fullmatch(id) is not None
-        if is_rounded:
+    def read_id(self, id: str, column: str) -> str | None:
+        """None if it was rounded."""
+        if ROUNDED_NUMBER.fullmatch(id):
             self._count(ROUNDED_ID, column, id)
-        return is_rounded
+            return None
+        if number := EXACT_FLOAT.fullmatch(id):
+            self._count(FLOAT_ID, column, id)
+            return number[1]
+        return id
 
     def correct(self, value: bytes, post: Post) -> tuple[bytes, Post]:
-        """The value and the post with a plain post's time in UTC, and a digest for a rounded id."""
+        """The value and the post with a plain post's time in UTC and its id corrected."""
         changes = {}
-        if post.platform == "plain" and self.is_rounded(post.id, "id"):
-            changes["id"] = text_id(post.text)
+        if post.platform == "plain" and (id := self.read_id(post.id, "id")) != post.id:
+            changes["id"] = id or text_id(post.text)
         if (key := TIME_KEY.search(value)) and (time := self._corrected_time(value, post, key)):
             changes["created_at"] = time
         if not changes:

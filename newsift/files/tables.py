@@ -156,8 +156,8 @@ class PostColumns:
 
     def post(self, row: Mapping[str, object], corrector: ValueCorrector) -> bytes:
         id = _cell_text(row, self.id)
-        if id is not None and corrector.is_rounded(id, self.id or ""):
-            id = None
+        if id is not None:
+            id = corrector.read_id(id, self.id or "")
         time = None if self.time is None else row.get(self.time)
         time = time.strip() if isinstance(time, str) else time
         return plain_post(

@@ -293,7 +293,7 @@ def test_refuses_what_is_no_time_zone(name: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-@pytest.mark.parametrize("id", ["3.25292E+17", "3,25292E+17", "1e+18"])
+@pytest.mark.parametrize("id", ["3.25292E+17", "3,25292E+17", "1e+18", "1" * 16 + ".0"])
 def test_rounded_ids_are_replaced_by_digests_of_texts(tmp_path: Path, form: str, id: str) -> None:
     file = tmp_path / f"a.{form}"
     if form == "csv":
@@ -310,3 +310,17 @@ def test_rounded_ids_are_replaced_by_digests_of_texts(tmp_path: Path, form: str,
     assert message.startswith(
         f"a.{form}: ids that a spreadsheet has rounded in 'id': 2, such as {id!r} ("
     )
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_ids_that_were_read_as_floats_lose_their_zero(tmp_path: Path, form: str) -> None:
+    """pandas writes a column of numbers with a gap in it so."""
+    file, ids = tmp_path / f"a.{form}", ["123456789012345.0", "7.0", "1.5", "v1.0"]
+    if form == "csv":
+        file.write_text("id,text\n" + "".join(f"{each},one\n" for each in ids))
+    else:
+        file.write_text("".join(json.dumps({"id": each, "text": "one"}) + "\n" for each in ids))
+    result, messages = read_and_hear(file)
+    assert [post.id for post in posts(result)] == ["123456789012345", "7", "1.5", "v1.0"]
+    (message,) = messages
+    assert "in 'id': 2, such as '123456789012345.0'" in message
