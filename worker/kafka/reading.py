@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.config import Config
-from worker.errors import AccessError, BrokerError
+from worker.errors import AccessError, BrokerError, ConflictError, RunError
 from worker.kafka.sending import ANSWER_MS, Headers
 from worker.kafka.settings import broker_errors, isolation_level, kafka_python_settings
 
@@ -128,13 +128,13 @@ class TopicReader:
         places = self._places(topic)
         left = {p for p in places if start.get(p.partition, 0) < end.get(p.partition, 0)}
         batches = self.follow(topic, start)
-        last_record = time.monotonic()
+        last_record, identity = time.monotonic(), self.identity(topic)
         while left and time.monotonic() < until:
             batch = next(batches)
             if batch:
                 last_record = time.monotonic()
             elif time.monotonic() - last_record > MAX_STUCK_S:
-                raise self._stuck(topic, left)
+                raise self._stuck(topic, left, identity)
             if within := [
                 record for record in batch if record.offset < end.get(record.partition, 0)
             ]:
@@ -166,7 +166,10 @@ class TopicReader:
 
         return [TopicPartition(topic, partition) for partition in self.partitions(topic)]
 
-    def _stuck(self, topic: str, left: Iterable["TopicPartition"]) -> BrokerError:
+    def _stuck(self, topic: str, left: Iterable["TopicPartition"], identity: object) -> RunError:
+        self.refresh_partitions(topic)
+        if self.identity(topic) != identity:
+            return ConflictError(f"{topic}: was recreated while it was read; try again")
         where = self._config.kafka.bootstrap_servers
         waiting = ", ".join(str(place.partition) for place in left)
         return BrokerError(

@@ -4,8 +4,11 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 
+from tests.broker.clients import admin, create
 from tests.worker.kafka_side import PARTITIONS, POSTS, Kafka
 from worker.config import load_config
+from worker.errors import ConflictError
+from worker.kafka import reading
 from worker.kafka.reading import connected
 
 COUNT, STEP = 1500, 100
@@ -31,6 +34,23 @@ def test_reading_ends_when_time_is_up(kafka: Kafka) -> None:
     with connected(load_config()) as cluster:
         assert list(cluster.read(POSTS, until=time.monotonic())) == []
         assert sum(map(len, cluster.read(POSTS, until=time.monotonic() + 60))) == 10
+
+
+@pytest.mark.parametrize("count", [0, 10])
+def test_a_topic_that_is_recreated_while_it_is_read_is_reported(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(reading, "MAX_STUCK_S", 1.0)
+    kafka.fill(POSTS, [b"x" * 3000] * 600)  # more than one fetch returns
+    with connected(load_config()) as cluster:
+        batches = cluster.read(POSTS)
+        next(batches)
+        with admin(kafka.address) as client:
+            client.delete_topics([POSTS])
+        create(kafka.address, POSTS, PARTITIONS[POSTS])
+        kafka.fill(POSTS, [b"new"] * count)
+        with pytest.raises(ConflictError):
+            list(batches)
 
 
 def test_what_comes_while_a_time_is_looked_up_lies_after_it(
