@@ -1,6 +1,7 @@
 """`newsift train`: from a recipe and a folder of data to a model directory."""
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -8,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -101,7 +103,7 @@ def _train_model(order: TrainingOptions, log: ProgressLog) -> str:
         start = start_in_context(start, datasets, targets)
     model = make_model(recipe, start).to(order.device)
     sampler = BatchSampler(recipe, datasets, start.directions, targets)
-    data = fingerprint(texts, start)
+    data = fingerprint(texts, start, dev)
     trainer = Trainer(model, recipe, sampler.step, dev.judge, order.work, log, data)
     return write_result(order, trainer.run().cpu().eval(), start, dev, background)
 
@@ -151,13 +153,14 @@ def make_model(recipe: Recipe, start: StartingPoint) -> nn.Module:
     return model
 
 
-def fingerprint(texts: Corpus, start: StartingPoint) -> str:
-    """A digest of the training texts and initial vectors."""
+def fingerprint(texts: Corpus, start: StartingPoint, dev: Dev) -> str:
+    """A digest of the training texts, the initial vectors and the dev split."""
     digest = hashlib.sha256(start.vectors.tobytes())
     pairs: Iterable[tuple[str, ...]] = ((pair.post, *pair.story) for pair in texts.pairs)
     alone = ((text,) for text in (*texts.posts, *texts.sentences))
     for row in (*alone, *texts.articles, *texts.claims, *pairs):
         digest.update("\0".join(row).encode("utf-8", "surrogatepass") + b"\n")
+    digest.update(json.dumps(dev.sets, default=np.ndarray.tolist).encode())
     return digest.hexdigest()[:12]
 
 

@@ -231,6 +231,15 @@ def test_two_runs_do_not_share_a_folder(train: Trainings, tmp_path: Path) -> Non
     assert not (tmp_path / "model").exists()
 
 
+def test_a_run_does_not_go_on_with_other_data(train: Trainings, tmp_path: Path) -> None:
+    """Nor with another dev split, which decides when to stop."""
+    assert train().code == 0
+    train.data = shutil.copytree(train.data, tmp_path / "other")
+    with (train.data / "crisis" / "events.jsonl").open("a") as events:
+        events.write('{"event": "event 1", "text": "nothing else", "label": "off-topic"}\n')
+    refused(train(), "model.run", "another data", "--work")
+
+
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**70])
 def test_a_seed_that_cannot_be_used_is_refused(train: Trainings, seed: int) -> None:
     with pytest.raises(InputError, match="seed"):

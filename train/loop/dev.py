@@ -45,6 +45,10 @@ class Dev:
     def __len__(self) -> int:
         return len(self._sets)
 
+    @property
+    def sets(self) -> list[PairSet | CrisisSet]:
+        return [dev_set for dev_set, _, _ in self._sets]
+
     def judge(self, model: nn.Module) -> dict[str, float]:
         """Return the figures at the best λ; `score` is the criterion."""
 
