@@ -1,6 +1,7 @@
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -85,3 +86,23 @@ def test_an_interrupt_waits_for_deferred_work_alone(kind: signal.Signals, deferr
         work()
     assert done == (["the rest"] if deferred else [])
     assert signal.getsignal(kind) is before
+
+
+INTERRUPTED_IMPORT = """
+import signal, sys
+from importlib.metadata import entry_points
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            signal.raise_signal(signal.SIGINT)
+
+(command,) = entry_points(group="console_scripts", name="newsift")
+sys.meta_path.insert(0, Interrupt())
+command.load()
+"""
+
+
+def test_ctrl_c_while_the_command_is_imported_prints_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"")
