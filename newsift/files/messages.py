@@ -71,21 +71,24 @@ class ValueCorrector:
             self._count(NAIVE_TIME, column, text)
         return time
 
-    def read_id(self, id: str, column: str) -> str | None:
-        """None if it was rounded."""
-        if ROUNDED_NUMBER.fullmatch(id):
+    def is_rounded(self, id: str, column: str) -> bool:
+        is_rounded = ROUNDED_NUMBER.fullmatch(id) is not None
+        if is_rounded:
             self._count(ROUNDED_ID, column, id)
-            return None
+        return is_rounded
+
+    def read_cell_id(self, id: str, column: str) -> str | None:
+        """The id in a cell of a table; None if it was rounded."""
         if number := EXACT_FLOAT.fullmatch(id):
             self._count(FLOAT_ID, column, id)
             return number[1]
-        return id
+        return None if self.is_rounded(id, column) else id
 
     def correct(self, value: bytes, post: Post) -> tuple[bytes, Post]:
-        """The value and the post with a plain post's time in UTC and its id corrected."""
+        """The value and the post with a plain post's time in UTC, and a digest for a rounded id."""
         changes = {}
-        if post.platform == "plain" and (id := self.read_id(post.id, "id")) != post.id:
-            changes["id"] = id or text_id(post.text)
+        if post.platform == "plain" and self.is_rounded(post.id, "id"):
+            changes["id"] = text_id(post.text)
         if (key := TIME_KEY.search(value)) and (time := self._corrected_time(value, post, key)):
             changes["created_at"] = time
         if not changes:

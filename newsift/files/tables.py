@@ -157,7 +157,7 @@ class PostColumns:
     def post(self, row: Mapping[str, object], corrector: ValueCorrector) -> bytes:
         id = _cell_text(row, self.id)
         if id is not None:
-            id = corrector.read_id(id, self.id or "")
+            id = corrector.read_cell_id(id, self.id or "")
         time = None if self.time is None else row.get(self.time)
         time = time.strip() if isinstance(time, str) else time
         return plain_post(
