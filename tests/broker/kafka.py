@@ -14,10 +14,12 @@ from pathlib import Path
 from encoder.support.files import cache_root
 from newsift.cli.processes import free_port
 from tests.broker.secure import PROTOCOLS, Doors
+from worker.kafka.topics import broker_count
 
 HERE = Path(__file__).parent
+VERSION = os.environ.get("NEWSIFT_TEST_KAFKA_VERSION", "4.1.0")
 POM = HERE / "maven" / "pom.xml"
-PINS = HERE / "maven" / "jars.sha512"
+PINS = HERE / "maven" / f"kafka-{VERSION}.sha512"
 CLUSTER = "bmV3c2lmdC10ZXN0cy0wMQ"  # 16 bytes in URL-safe base 64, as Kafka wants it
 STARTS_WITHIN_S = 90
 STOPS_WITHIN_S = 30
@@ -89,6 +91,7 @@ def jars() -> Path:
 
 def fetch(folder: Path) -> None:
     command = [tool("mvn"), "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
+    command.append(f"-Dkafka.version={VERSION}")
     done = subprocess.run(
         [*command, f"-DoutputDirectory={folder}"],
         capture_output=True, text=True, timeout=600, check=False,
@@ -192,7 +195,7 @@ def answers(address: str) -> bool:
     try:
         socket.create_connection((host, int(port)), timeout=1).close()
         admin = KafkaAdminClient(bootstrap_servers=address, bootstrap_timeout_ms=2000)
-        return bool(admin.describe_cluster()["brokers"])
+        return broker_count(admin) > 0
     except (KafkaError, OSError, ValueError):
         return False
     finally:

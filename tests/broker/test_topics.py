@@ -24,6 +24,7 @@ from tests.broker.clients import admin, consumer, create, polled, read, until, w
 from tests.broker.server import Server
 from worker.kafka.metadata import read_identity
 from worker.kafka.producer import KafkaProducer
+from worker.kafka.topics import broker_count
 
 ONE = {"num_partitions": 1, "replication_factor": 1}
 
@@ -94,11 +95,12 @@ def test_a_deleted_topic_can_be_created_again(address: str, unique: str) -> None
 
 def test_the_cluster_names_its_broker(address: str) -> None:
     with admin(address) as client:
-        described = client.describe_cluster()
-        (broker,) = described["brokers"]
-        assert f"{broker['host']}:{broker['port']}" == address
-        assert described["controller_id"] == broker["broker_id"]
-        assert described["cluster_id"]
+        assert broker_count(client) == 1
+        cluster = client._manager.cluster
+        (broker,) = cluster.brokers()
+        assert f"{broker.host}:{broker.port}" == address
+        assert cluster.controller == broker
+        assert cluster.cluster_id
 
 
 def test_groups_are_listed_described_and_deleted(address: str, unique: str) -> None:

@@ -69,8 +69,12 @@ def check_topics(config: Config) -> list[Difference]:
 
 
 def _differences(admin: Any, config: Config) -> list[Difference]:
-    brokers = len(admin.describe_cluster()["brokers"])
-    return differences(config, _read_topics(admin, new_topics(config)), brokers)
+    return differences(config, _read_topics(admin, new_topics(config)), broker_count(admin))
+
+
+def broker_count(admin: Any) -> int:
+    """As the client has read it at its start: its describe_cluster fails before Kafka 3.7."""
+    return len(admin._manager.cluster.brokers())
 
 
 def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[str]:

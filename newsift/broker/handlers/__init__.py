@@ -51,5 +51,4 @@ API_HANDLERS: dict[int, Api] = {
     37: Api(admin.CreatePartitionsRequest, 0, 3, topics.create_partitions),
     42: Api(admin.DeleteGroupsRequest, 0, 2, groups.delete_groups),
     44: Api(admin.IncrementalAlterConfigsRequest, 0, 1, topics.alter_configs),
-    60: Api(admin.DescribeClusterRequest, 0, 2, topics.describe_cluster),
 }

@@ -7,7 +7,6 @@ from kafka.protocol.admin import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
     DeleteTopicsResponse,
-    DescribeClusterResponse,
     DescribeConfigsResponse,
     IncrementalAlterConfigsResponse,
 )
@@ -51,12 +50,6 @@ async def find_coordinator(cluster: Cluster, call: Call) -> Any:
     kind = FindCoordinatorResponse.Coordinator
     coordinators = [kind(key=key, **coordinator) for key in call.body.coordinator_keys]
     return FindCoordinatorResponse(coordinators=coordinators, **coordinator)
-
-
-async def describe_cluster(cluster: Cluster, call: Call) -> Any:
-    kind = DescribeClusterResponse.DescribeClusterBroker
-    node = kind(broker_id=NODE_ID, host=call.client.host, port=call.client.port, rack=None)
-    return DescribeClusterResponse(cluster_id=cluster.id, controller_id=NODE_ID, brokers=[node])
 
 
 async def init_producer_id(cluster: Cluster, call: Call) -> Any:
