@@ -1,8 +1,7 @@
 """`newsift background`: draw the posts that thresholds are computed from, and describe them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
-from math import ceil
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,12 +22,13 @@ from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.offline_pipeline import load_encoder
+from newsift.operations.offset_samples import sample_spans
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.background import SPARE_FACTOR, PostSampler, match_seeds, take_author_turns
 from worker.background_file import file_digest
 from worker.config import Config
-from worker.kafka.reading import Offsets, TopicReader, connected, records_between
+from worker.kafka.reading import TopicReader, connected, records_between
 from worker.match.pipeline import read_safely
 from worker.match.records import Message
 from worker.posts.languages import Languages
@@ -60,7 +60,7 @@ def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
     """About `most` messages of the posts topic, drawn uniformly from its offsets."""
     topic = config.topics.posts
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
-    spans = offset_spans(begins, ends, most, Random())
+    spans = sample_spans(begins, ends, most, WINDOWS_PER_PARTITION, Random())
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     total = max(min(most, records_between(begins, ends)), 1)
     return _readings(batches, config, config.posts.format), lambda count: count / total
@@ -76,36 +76,6 @@ def _readings(
         else:
             reading = read_safely(message.value, form, config.limits, langs)
             yield message.timestamp or 0, reading
-
-
-def offset_spans(
-    begins: Offsets, ends: Offsets, most: int, random: Random
-) -> Iterator[tuple[Offsets, Offsets]]:
-    """Spans with about `most` messages in all. Each has at most one window of every partition."""
-    share = most / max(sum(ends[n] - begins[n] for n in ends), 1)
-    by_partition = [
-        [(number, *window) for window in windows(begins[number], ends[number], share, random)]
-        for number in ends
-    ]
-    for span in zip_longest(*by_partition):
-        start, end = dict(ends), dict(ends)  # empty for a partition without further windows
-        for number, first, after in filter(None, span):
-            start[number], end[number] = first, after
-        yield start, end
-
-
-def windows(begin: int, end: int, share: float, random: Random) -> Iterator[tuple[int, int]]:
-    """Windows with this share of a partition, evenly spaced from a random offset on."""
-    size = end - begin
-    step = (
-        max(1, ceil(size / WINDOWS_PER_PARTITION), ceil(1 / share)) if share < 1 else max(1, size)
-    )
-    width = max(1, round(step * min(share, 1)))
-    shift = random.randrange(step) if width < step else step
-    for start in range(begin + shift - step, end, step):
-        low, high = max(start, begin), min(start + width, end)
-        if low < high:
-            yield low, high
 
 
 class BackgroundBuilder:
