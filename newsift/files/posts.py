@@ -176,9 +176,8 @@ class FileMessages:
         self.name = STDIN if file == DASH else file.name
         self._file, self._options, self._limits = file, options, limits
         self._report, self._blank = report, blank
-        self._is_windows = False
         self._corrector = ValueCorrector(options.zone)
-        self._warnings = set[str]()
+        self._reported = set[str]()
         self._sample: Batches | None = None  # the batches of an input that can be read only once
         self.columns: tuple[str, ...] = ()  # of a table; known after the first batch
         self.bytes_read = 0
@@ -207,9 +206,13 @@ class FileMessages:
             yield from batches if batches is not None else self._checked_batches()
         finally:
             for warning in self._corrector.warnings():
-                if warning not in self._warnings:  # a file may be read twice
-                    self._warnings.add(warning)
-                    self._report(f"{self.name}: {warning}")
+                self._report_once(warning)
+
+    def _report_once(self, message: str) -> None:
+        """A file may be read twice."""
+        if message not in self._reported:
+            self._reported.add(message)
+            self._report(f"{self.name}: {message}")
 
     def _checked_batches(self) -> Batches:
         """Raises InputError if none of the first rows is understood."""
@@ -278,9 +281,8 @@ class FileMessages:
         maker = self._maker()
         columns = self._columns_of(table.header, table.place)
         for rows in table.batches():
-            if table.encoding == CP1252 and not self._is_windows:
-                self._is_windows = True
-                self._report(f"{self.name}: its text is read as {CP1252}")
+            if table.encoding == CP1252:
+                self._report_once(f"its text is read as {CP1252}")
             yield [
                 maker.rejected(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
                 else maker.post(
@@ -310,8 +312,7 @@ class FileMessages:
 
     def _columns_of(self, header: list[str], place: str = "") -> PostColumns:
         columns = PostColumns.from_header(header, self._options, place)
-        if not self.columns:
-            self._report(f"{self.name}: {columns.describe()}")
+        self._report_once(columns.describe())
         self.columns = tuple(header)
         return columns
 
