@@ -1,6 +1,6 @@
 """`newsift background`: draw the posts that thresholds are computed from, and describe them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -28,11 +28,10 @@ from newsift.operations.times import now_text
 from newsift.statistics.background import SPARE_FACTOR, PostSampler, match_seeds, take_author_turns
 from worker.background_file import file_digest
 from worker.config import Config
-from worker.kafka.reading import TopicReader, connected, records_between
+from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
 from worker.match.pipeline import read_safely
-from worker.match.records import Message
 from worker.posts.languages import Languages
-from worker.posts.read import Post, Reading
+from worker.posts.read import Post
 from worker.posts.times import rfc3339
 from worker.seeds.background import (
     MIN_TAIL_POSTS,
@@ -51,31 +50,18 @@ SUFFIX = ".safetensors"
 DEFAULT_POSTS, MAX_POSTS = 20_000, 200_000
 
 Row = dict[str, Any]
-TimedReading = tuple[int, Reading]  # milliseconds, or 0 if unknown
-# The readings, and a function from the number of messages that were read to the share.
-Source = tuple[Iterator[TimedReading], Callable[[int], float]]
+Batches = Iterable[Sequence[StoredMessage | FileMessage]]
+Share = Callable[[int], float]  # of all messages, by the number of those that were read
 
 
-def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
+def topic_messages(cluster: TopicReader, config: Config, most: int) -> tuple[Batches, Share]:
     """About `most` messages of the posts topic, drawn uniformly from its offsets."""
     topic = config.topics.posts
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
     spans = sample_spans(begins, ends, most, WINDOWS_PER_PARTITION, Random())
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     total = max(min(most, records_between(begins, ends)), 1)
-    return _readings(batches, config, config.posts.format), lambda count: count / total
-
-
-def _readings(
-    batches: Iterable[Sequence[Message | FileMessage]], config: Config, form: str
-) -> Iterator[TimedReading]:
-    langs = Languages.parse(config.posts.langs)
-    for message in chain.from_iterable(batches):
-        if isinstance(message, FileMessage) and not message.value:
-            yield message.timestamp, message.reading
-        else:
-            reading = read_safely(message.value, form, config.limits, langs)
-            yield message.timestamp or 0, reading
+    return batches, lambda count: count / total
 
 
 class BackgroundBuilder:
@@ -86,16 +72,19 @@ class BackgroundBuilder:
         self._times: tuple[int, int] | None = None
         self._no_post = self._near = self._wordless = 0
 
-    def read(self, source: Source) -> None:
-        readings, share = source
-        progress = ProgressLine(share)
-        for at, reading in readings:
+    def read(self, batches: Batches, share: Share, config: Config, form: str) -> None:
+        langs, progress = Languages.parse(config.posts.langs), ProgressLine(share)
+        for message in chain.from_iterable(batches):
             progress.add(1, "messages read")
+            if isinstance(message, FileMessage) and not message.value:
+                reading = message.reading
+            else:
+                reading = read_safely(message.value, form, config.limits, langs)
             if not isinstance(reading, Post):
                 self._no_post += 1
                 continue
             self._sampler.add(reading)
-            if at > 0:
+            if (at := message.timestamp) > 0:
                 first, last = self._times or (at, at)
                 self._times = min(first, at), max(last, at)
 
@@ -203,13 +192,13 @@ def build(
     builder, state = BackgroundBuilder(most), parse_control_state({})
     if from_topic:
         with connected(config) as cluster:
-            builder.read(topic_posts(cluster, config, SPARE_FACTOR * most))
+            batches, share = topic_messages(cluster, config, SPARE_FACTOR * most)
+            builder.read(batches, share, config, config.posts.format)
             state = seed_state(cluster, config)
         source = f"{config.topics.posts} of {config.kafka.bootstrap_servers}"
     else:
         inputs = open_inputs(files, FileOptions(), config.limits)
-        readings = _readings(chain.from_iterable(inputs), config, "auto")
-        builder.read((readings, share_read(inputs)))
+        builder.read(chain.from_iterable(inputs), share_read(inputs), config, "auto")
         source = ", ".join("standard input" if file == DASH else file.name for file in files)
     rate = config.matching.automatic_rate
     builder.embed(load_encoder(config), state, rate)
