@@ -14,7 +14,7 @@ from typing import Any, get_args
 import msgspec
 
 from encoder.errors import InputError, one_line
-from newsift.files.documents import json_rows
+from newsift.files.documents import Item, json_rows
 from newsift.files.messages import ROUNDED_NUMBER, FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
@@ -92,7 +92,8 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         start, pieces = read_start(chunks(file))
         format_ = recognise_format(file, start, TABLE_OPTIONS)
         if format_ in (JSON, JSONL):
-            yield from _parse_json_rows(json_rows(pieces, format_ == JSON))
+            unit = "item" if format_ == JSON else "line"
+            yield from _parse_json_rows(unit, chain.from_iterable(json_rows(pieces, unit)))
         elif format_ == PARQUET:
             parquet = ParquetTable(file)
             rows = enumerate(chain.from_iterable(parquet.batches()), 1)
@@ -107,17 +108,20 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise InputError(f"{error.location(file)}: {error}") from None
 
 
-def _parse_json_rows(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, value in rows:
+def _parse_json_rows(
+    unit: str, rows: Iterable[tuple[int, Item]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, item in rows:
+        place = f"{unit} {number}"
         try:
-            row = json.loads(value)
+            row = json.loads(item.value)
         except UnicodeDecodeError as error:
             message = f"is not UTF-8 at byte {error.start + 1}; convert the file"
             raise FormatError(message, place) from None
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise FormatError(too_long(value) or f"is not {EXPECTED_ROW}", place)
+            raise FormatError(too_long(item.value) or f"is not {EXPECTED_ROW}", place)
         yield place, row
 
 

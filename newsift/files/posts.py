@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.documents import items
+from newsift.files.documents import json_rows
 from newsift.files.messages import FileMessage, FormatError, MessageMaker, ValueCorrector
 from newsift.files.parquet import MAGIC, ParquetTable
 from newsift.files.platforms import FORMATS as OBJECT_FORMATS
@@ -250,30 +250,18 @@ class FileMessages:
         format_ = recognise_format(self._file, start, self._options)
         if format_ == PARQUET:
             return self._parquet()
-        if format_ == JSON:
-            return self._documents(pieces)
+        if format_ in (JSON, JSONL):
+            return self._objects(pieces, "item" if format_ == JSON else "line")
         batches = lines(pieces, carriage_returns=format_ in (CSV, TSV))
         if format_ == LINES:
             return text_messages(batches, self._maker(), self._blank)
-        if format_ == JSONL:
-            return self._objects(batches)
         return self._table(Table(batches, "\t" if format_ == TSV else None))
 
-    def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
-        objects = ObjectReader(self._maker(), self._options)
-        for first, rows in batches:
-            pairs = ((number, row) for number, row in enumerate(rows, first) if row.strip())
-            if messages := [m for number, row in pairs for m in objects.messages(row, number)]:
-                yield messages
-
-    def _documents(self, pieces: Iterator[bytes]) -> Batches:
-        objects = ObjectReader(self._maker("item"), self._options)
-        number = 0
-        for batch in items(pieces):
-            pairs = list(enumerate(batch, number + 1))
-            number += len(batch)
+    def _objects(self, pieces: Iterator[bytes], unit: str) -> Batches:
+        objects = ObjectReader(self._maker(unit), self._options)
+        for batch in json_rows(pieces, unit):
             if messages := [
-                m for n, item in pairs for m in objects.messages(item.value, n, item.prefix)
+                m for n, item in batch for m in objects.messages(item.value, n, item.prefix)
             ]:
                 yield messages
 
