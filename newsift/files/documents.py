@@ -30,6 +30,7 @@ MAX_DEPTH = 6  # of objects and lists down to the list of posts
 LIST_KEYS = re.compile(rb'"(?:messages|orderedItems)"\s*+:\s*+\Z')
 MAX_KEY_BYTES = 64
 WHITESPACE = b" \t\r\n"
+JsonRow = tuple[bytes, int, bytes]  # value, number and prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +193,13 @@ def items(chunks: Iterator[bytes]) -> Iterator[list[Item]]:
     parser.end()
 
 
-def json_rows(chunks: Iterator[bytes], unit: str) -> Iterator[list[tuple[int, Item]]]:
-    """Batches of numbered rows: items of documents, or ("line") the lines that are not blank."""
+def json_rows(chunks: Iterator[bytes], unit: str) -> Iterator[list[JsonRow]]:
+    """Batches of the items of documents, or for "line" of the lines that are not blank."""
     if unit == "line":
         for first, rows in lines(chunks):
-            yield [(number, Item(row)) for number, row in enumerate(rows, first) if row.strip()]
+            yield [(row, number, b"") for number, row in enumerate(rows, first) if row.strip()]
         return
     count = 0
     for batch in items(chunks):
-        yield list(enumerate(batch, count + 1))
+        yield [(item.value, n, item.prefix) for n, item in enumerate(batch, count + 1)]
         count += len(batch)

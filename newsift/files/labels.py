@@ -14,7 +14,7 @@ from typing import Any, get_args
 import msgspec
 
 from encoder.errors import InputError, one_line
-from newsift.files.documents import Item, json_rows
+from newsift.files.documents import JsonRow, json_rows
 from newsift.files.messages import ROUNDED_NUMBER, FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
@@ -108,20 +108,18 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise InputError(f"{error.location(file)}: {error}") from None
 
 
-def _parse_json_rows(
-    unit: str, rows: Iterable[tuple[int, Item]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, item in rows:
+def _parse_json_rows(unit: str, rows: Iterable[JsonRow]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for value, number, _ in rows:
         place = f"{unit} {number}"
         try:
-            row = json.loads(item.value)
+            row = json.loads(value)
         except UnicodeDecodeError as error:
             message = f"is not UTF-8 at byte {error.start + 1}; convert the file"
             raise FormatError(message, place) from None
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise FormatError(too_long(item.value) or f"is not {EXPECTED_ROW}", place)
+            raise FormatError(too_long(value) or f"is not {EXPECTED_ROW}", place)
         yield place, row
 
 

@@ -260,9 +260,7 @@ class FileMessages:
     def _objects(self, pieces: Iterator[bytes], unit: str) -> Batches:
         objects = ObjectReader(self._maker(unit), self._options)
         for batch in json_rows(pieces, unit):
-            if messages := [
-                m for n, item in batch for m in objects.messages(item.value, n, item.prefix)
-            ]:
+            if messages := [message for row in batch for message in objects.messages(*row)]:
                 yield messages
 
     def _table(self, table: Table) -> Batches:

@@ -54,7 +54,7 @@ def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
     start, pieces = read_start(chunks(file))
     try:
         unit = "item" if start.removeprefix(BOM).lstrip().startswith(b"[") else "line"
-        for number, item in chain.from_iterable(json_rows(pieces, unit)):
-            yield f"{unit} {number}", item.value
+        for value, number, _ in chain.from_iterable(json_rows(pieces, unit)):
+            yield f"{unit} {number}", value
     except FormatError as error:
         raise InputError(f"{error.location(file)}: {error}") from None
