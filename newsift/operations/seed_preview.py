@@ -1,13 +1,13 @@
 """Previews of the posts that seeds would have matched in the last 24 hours.
 
-If there are more posts than the limit, windows from the whole time are read as a sample, in an
-order that is shuffled but always the same: a reading that is cut short is a sample too.
+If there are more posts than the limit, windows from the whole time are read as a sample.
 """
 
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import accumulate, starmap
 from random import Random
 from typing import Any
 
@@ -130,10 +130,9 @@ def preview_seeds(
     since = int(time.time() - PREVIEW_HOURS * 3600) * 1000
     start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
     preview.there, deadline = records_between(start, end), time.monotonic() + limits.seconds
-    spans = list(sample_spans(start, end, limits.posts, SAMPLE_WINDOWS, Random(0)))
-    Random(0).shuffle(spans)
+    spans = preview_spans(start, end, limits.posts)
     next_offsets = {partition: start[partition] for partition in end}
-    for batch in _read_spans(cluster, topic, spans[:SAMPLE_WINDOWS], deadline):
+    for batch in _read_spans(cluster, topic, spans, deadline):
         recent = [message for message in batch if message.timestamp >= since]
         preview.add(context.pipeline.run(recent, seeds, now_text), new_ids)
         progress.add(len(batch), "posts of the last 24 hours read")
@@ -141,6 +140,17 @@ def preview_seeds(
     is_in_time = next_offsets == end or time.monotonic() <= deadline
     preview.is_whole = preview.there <= limits.posts and is_in_time
     return preview
+
+
+def preview_spans(start: Offsets, end: Offsets, most: int) -> list[tuple[Offsets, Offsets]]:
+    """Spans of offsets with at most `most` posts: all, or a sample of the whole range.
+
+    The order is shuffled but always the same, so that a reading that is cut short is a sample too.
+    """
+    spans = list(sample_spans(start, end, most, SAMPLE_WINDOWS, Random(0)))
+    Random(0).shuffle(spans)
+    totals = accumulate(starmap(records_between, spans))
+    return [span for span, total in zip(spans, totals, strict=True) if total <= most]
 
 
 def _read_spans(

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newsift.operations.offset_samples import sample_spans, sample_windows
+from newsift.operations.seed_preview import preview_spans
+from worker.kafka.reading import records_between
 
 BOUNDS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6))
 
@@ -49,3 +51,12 @@ def test_rounds_read_as_much_of_each_partition_as_it_has() -> None:
     begins, ends = {0: 3, 1: 0}, {0: 10, 1: 4}
     assert list(sample_spans(begins, ends, 100, 64, Random(1))) == [(begins, ends)]
     assert list(sample_spans({0: 7}, {0: 7}, 100, 64, Random(1))) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 10**5)), min_size=1, max_size=20))
+def test_a_preview_reads_no_more_than_its_limit(bounds: list[tuple[int, int]]) -> None:
+    start = {n: begin for n, (begin, _) in enumerate(bounds)}
+    end = {n: begin + size for n, (begin, size) in enumerate(bounds)}
+    there, most = records_between(start, end), 20_000
+    count = sum(records_between(*span) for span in preview_spans(start, end, most))
+    assert count == there if there <= most else 0.75 * most < count <= most
