@@ -1,8 +1,7 @@
 """`newsift background`: draw the posts that thresholds are computed from, and describe them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
-from math import ceil
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,16 +22,16 @@ from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.offline_pipeline import load_encoder
+from newsift.operations.offset_samples import sample_spans
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.background import SPARE_FACTOR, PostSampler, match_seeds, take_author_turns
 from worker.background_file import file_digest
 from worker.config import Config
-from worker.kafka.reading import Offsets, TopicReader, connected, records_between
+from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
 from worker.match.pipeline import read_safely
-from worker.match.records import Message
 from worker.posts.languages import Languages
-from worker.posts.read import Post, Reading
+from worker.posts.read import Post
 from worker.posts.times import rfc3339
 from worker.seeds.background import (
     MIN_TAIL_POSTS,
@@ -51,61 +50,18 @@ SUFFIX = ".safetensors"
 DEFAULT_POSTS, MAX_POSTS = 20_000, 200_000
 
 Row = dict[str, Any]
-TimedReading = tuple[int, Reading]  # milliseconds, or 0 if unknown
-# The readings, and a function from the number of messages that were read to the share.
-Source = tuple[Iterator[TimedReading], Callable[[int], float]]
+Batches = Iterable[Sequence[StoredMessage | FileMessage]]
+Share = Callable[[int], float]  # of all messages, by the number of those that were read
 
 
-def topic_posts(cluster: TopicReader, config: Config, most: int) -> Source:
+def topic_messages(cluster: TopicReader, config: Config, most: int) -> tuple[Batches, Share]:
     """About `most` messages of the posts topic, drawn uniformly from its offsets."""
     topic = config.topics.posts
     begins, ends = cluster.beginnings(topic), cluster.ends(topic)
-    spans = offset_spans(begins, ends, most, Random())
+    spans = sample_spans(begins, ends, most, WINDOWS_PER_PARTITION, Random())
     batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
     total = max(min(most, records_between(begins, ends)), 1)
-    return _readings(batches, config, config.posts.format), lambda count: count / total
-
-
-def _readings(
-    batches: Iterable[Sequence[Message | FileMessage]], config: Config, form: str
-) -> Iterator[TimedReading]:
-    langs = Languages.parse(config.posts.langs)
-    for message in chain.from_iterable(batches):
-        if isinstance(message, FileMessage) and not message.value:
-            yield message.timestamp, message.reading
-        else:
-            reading = read_safely(message.value, form, config.limits, langs)
-            yield message.timestamp or 0, reading
-
-
-def offset_spans(
-    begins: Offsets, ends: Offsets, most: int, random: Random
-) -> Iterator[tuple[Offsets, Offsets]]:
-    """Spans with about `most` messages in all. Each has at most one window of every partition."""
-    share = most / max(sum(ends[n] - begins[n] for n in ends), 1)
-    by_partition = [
-        [(number, *window) for window in windows(begins[number], ends[number], share, random)]
-        for number in ends
-    ]
-    for span in zip_longest(*by_partition):
-        start, end = dict(ends), dict(ends)  # empty for a partition without further windows
-        for number, first, after in filter(None, span):
-            start[number], end[number] = first, after
-        yield start, end
-
-
-def windows(begin: int, end: int, share: float, random: Random) -> Iterator[tuple[int, int]]:
-    """Windows with this share of a partition, evenly spaced from a random offset on."""
-    size = end - begin
-    step = (
-        max(1, ceil(size / WINDOWS_PER_PARTITION), ceil(1 / share)) if share < 1 else max(1, size)
-    )
-    width = max(1, round(step * min(share, 1)))
-    shift = random.randrange(step) if width < step else step
-    for start in range(begin + shift - step, end, step):
-        low, high = max(start, begin), min(start + width, end)
-        if low < high:
-            yield low, high
+    return batches, lambda count: count / total
 
 
 class BackgroundBuilder:
@@ -116,16 +72,19 @@ class BackgroundBuilder:
         self._times: tuple[int, int] | None = None
         self._no_post = self._near = self._wordless = 0
 
-    def read(self, source: Source) -> None:
-        readings, share = source
-        progress = ProgressLine(share)
-        for at, reading in readings:
+    def read(self, batches: Batches, share: Share, config: Config, form: str) -> None:
+        langs, progress = Languages.parse(config.posts.langs), ProgressLine(share)
+        for message in chain.from_iterable(batches):
             progress.add(1, "messages read")
+            if isinstance(message, FileMessage) and not message.value:
+                reading = message.reading
+            else:
+                reading = read_safely(message.value, form, config.limits, langs)
             if not isinstance(reading, Post):
                 self._no_post += 1
                 continue
             self._sampler.add(reading)
-            if at > 0:
+            if (at := message.timestamp) > 0:
                 first, last = self._times or (at, at)
                 self._times = min(first, at), max(last, at)
 
@@ -233,13 +192,13 @@ def build(
     builder, state = BackgroundBuilder(most), parse_control_state({})
     if from_topic:
         with connected(config) as cluster:
-            builder.read(topic_posts(cluster, config, SPARE_FACTOR * most))
+            batches, share = topic_messages(cluster, config, SPARE_FACTOR * most)
+            builder.read(batches, share, config, config.posts.format)
             state = seed_state(cluster, config)
         source = f"{config.topics.posts} of {config.kafka.bootstrap_servers}"
     else:
         inputs = open_inputs(files, FileOptions(), config.limits)
-        readings = _readings(chain.from_iterable(inputs), config, "auto")
-        builder.read((readings, share_read(inputs)))
+        builder.read(chain.from_iterable(inputs), share_read(inputs), config, "auto")
         source = ", ".join("standard input" if file == DASH else file.name for file in files)
     rate = config.matching.automatic_rate
     builder.embed(load_encoder(config), state, rate)

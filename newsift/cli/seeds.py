@@ -20,7 +20,6 @@ from newsift.files.write import check_targets
 from newsift.files.writers import check_ending
 from newsift.operations.feeds import (
     Follower,
-    FollowLoop,
     FollowOptions,
     default_feed_state,
     feed_state,
@@ -313,15 +312,15 @@ def follow(
     Retry-After, and the feed's own interval. A corrected article replaces the text of its seed.
     """
     parse_event({"event": event})
-    options = FollowOptions(event, round(parse_seconds(keep, "--keep") * 1000), most, dry)
+    keep_ms = round(parse_seconds(keep, "--keep") * 1000)
     pause = parse_seconds(every, "--every")
+    options = FollowOptions(event, keep_ms, most, pause, once or dry, dry)
     address = parse_web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
     with suppress(Terminated), feed_state(feed, file, dry) as (last_state, store):
         notify(f"following {feed}; its state is in {file}")
-        follower = Follower(web, last_state, options, config, store, click.echo)
-        FollowLoop(follower, pause, once or dry, names_versions=True).run()
+        Follower(web, last_state, options, config, store, click.echo, names_versions=True).run()
 
 
 @seeds.command()

@@ -17,7 +17,6 @@ from newsift.collect.state import lock_state
 from newsift.desk.threads import failure_text
 from newsift.operations.feeds import (
     Follower,
-    FollowLoop,
     FollowOptions,
     default_feed_state,
     feed_state,
@@ -54,9 +53,8 @@ class FeedSubscription(msgspec.Struct, frozen=True):
             raise InputError(f"feed: {len(self.feed)} characters, {MAX_ADDRESS_CHARS} are allowed")
         parse_web_address(self.feed)
         parse_event({"event": self.event})
-        return FollowOptions(
-            self.event or None, round(parse_seconds(self.keep, "keep") * 1000), ARTICLES_PER_ROUND
-        )
+        keep_ms = round(parse_seconds(self.keep, "keep") * 1000)
+        return FollowOptions(self.event or None, keep_ms, ARTICLES_PER_ROUND, FETCH_INTERVAL_S)
 
 
 class StoppedError(Exception):
@@ -124,12 +122,11 @@ class FollowedFeed:
             web = PoliteWeb(PUBLIC_LIMITS, sleep=self._sleep)
             options = self.subscription.options()
             follower = Follower(web, state, options, self._config, store, self._seeds.append)
-            loop = FollowLoop(follower, FETCH_INTERVAL_S, once=False)
             while True:
                 self._set_status("reading")
                 with capture() as messages:
                     try:
-                        loop.run_once()
+                        follower.run_once()
                     finally:
                         now = now_text()
                         self._messages.extend((now, line) for line in messages)

@@ -30,6 +30,7 @@ MAX_DEPTH = 6  # of objects and lists down to the list of posts
 LIST_KEYS = re.compile(rb'"(?:messages|orderedItems)"\s*+:\s*+\Z')
 MAX_KEY_BYTES = 64
 WHITESPACE = b" \t\r\n"
+JsonRow = tuple[bytes, int, bytes]  # value, number and prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +53,12 @@ class Punctuation:
         return len(self.positions)
 
 
-class Scanner:
-    """Finds the punctuation outside strings in consecutive chunks."""
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self._in_string, self._pending_escape = False, b""
-
-    @property
-    def is_complete(self) -> bool:
-        return not (self.depth or self._in_string or self._pending_escape)
-
-    def scan(self, chunk: bytes) -> tuple[bytes, Punctuation]:
-        """The scanned part of the chunk, without a final half of an escape, and its punctuation."""
-        data = self._pending_escape + chunk
-        plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
-        self._pending_escape = b"\\" if plain.endswith(b"\\") else b""
-        size = len(plain) - len(self._pending_escape)
-        codes = np.frombuffer(plain, np.uint8, size)
-        in_string = np.bitwise_xor.accumulate(codes == QUOTE) ^ self._in_string
-        positions = np.flatnonzero((SIGN_OF_BYTE[codes] > 0) & ~in_string)
-        signs = SIGN_OF_BYTE[codes[positions]]
-        depths = np.cumsum(DEPTH_STEPS[signs], dtype=np.int64) + self.depth
-        if size:
-            self._in_string = bool(in_string[-1])
-        if len(positions):
-            self.depth = int(depths[-1])
-        return data[:size], Punctuation(positions, signs, depths)
-
-
 class ItemParser:
     """Parses the items of consecutive JSON documents."""
 
     def __init__(self) -> None:
-        self._scanner = Scanner()
+        # Of the scanned bytes, without a final half of an escape.
+        self._depth, self._in_string, self._pending_escape = 0, False, b""
         # From the start of the item, or of the object around a list.
         self._buffer = bytearray()
         self._item_start = self._chunk_start = 0  # positions in the buffer
@@ -95,7 +68,7 @@ class ItemParser:
         self.count = 0
 
     def feed(self, chunk: bytes) -> list[Item]:
-        data, punctuation = self._scanner.scan(chunk)
+        data, punctuation = self._scan(chunk)
         if len(punctuation) and int(punctuation.depths.min()) < 0:
             raise self._error("closes more than it opens")
         self._chunk_start = len(self._buffer)
@@ -112,7 +85,7 @@ class ItemParser:
 
     def end(self) -> None:
         """Raises FormatError if the document is incomplete."""
-        if not self._scanner.is_complete:
+        if self._depth or self._in_string or self._pending_escape:
             raise self._error("is cut off")
         if self._buffer.strip(WHITESPACE):
             raise self._error("is followed by text that is not JSON")
@@ -120,6 +93,23 @@ class ItemParser:
     def _error(self, problem: str) -> FormatError:
         message = f"the JSON {problem} after item {self.count}"
         return FormatError(f"{message}; fix it, or name the format with --format")
+
+    def _scan(self, chunk: bytes) -> tuple[bytes, Punctuation]:
+        """The scanned part of the chunk, and its punctuation outside strings."""
+        data = self._pending_escape + chunk
+        plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
+        self._pending_escape = b"\\" if plain.endswith(b"\\") else b""
+        size = len(plain) - len(self._pending_escape)
+        codes = np.frombuffer(plain, np.uint8, size)
+        in_string = np.bitwise_xor.accumulate(codes == QUOTE) ^ self._in_string
+        positions = np.flatnonzero((SIGN_OF_BYTE[codes] > 0) & ~in_string)
+        signs = SIGN_OF_BYTE[codes[positions]]
+        depths = np.cumsum(DEPTH_STEPS[signs], dtype=np.int64) + self._depth
+        if size:
+            self._in_string = bool(in_string[-1])
+        if len(positions):
+            self._depth = int(depths[-1])
+        return data[:size], Punctuation(positions, signs, depths)
 
     def _read_list(self, punctuation: Punctuation, start: int, items_out: list[Item]) -> int:
         """Read the items of the current list. Returns the index of the next sign."""
@@ -203,11 +193,13 @@ def items(chunks: Iterator[bytes]) -> Iterator[list[Item]]:
     parser.end()
 
 
-def json_rows(chunks: Iterator[bytes], is_array: bool) -> Iterator[tuple[str, bytes]]:
-    """(place, value) pairs: the items of an array, or the lines that are not blank."""
-    if is_array:
-        values = (item.value for chunk_items in items(chunks) for item in chunk_items)
-        yield from ((f"item {number}", value) for number, value in enumerate(values, 1))
+def json_rows(chunks: Iterator[bytes], unit: str) -> Iterator[list[JsonRow]]:
+    """Batches of the items of documents, or for "line" of the lines that are not blank."""
+    if unit == "line":
+        for first, rows in lines(chunks):
+            yield [(row, number, b"") for number, row in enumerate(rows, first) if row.strip()]
         return
-    for first, rows in lines(chunks):
-        yield from ((f"line {n}", row) for n, row in enumerate(rows, first) if row.strip())
+    count = 0
+    for batch in items(chunks):
+        yield [(item.value, n, item.prefix) for n, item in enumerate(batch, count + 1)]
+        count += len(batch)

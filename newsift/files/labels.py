@@ -14,7 +14,7 @@ from typing import Any, get_args
 import msgspec
 
 from encoder.errors import InputError, one_line
-from newsift.files.documents import json_rows
+from newsift.files.documents import JsonRow, json_rows
 from newsift.files.messages import ROUNDED_NUMBER, FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
@@ -92,7 +92,8 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         start, pieces = read_start(chunks(file))
         format_ = recognise_format(file, start, TABLE_OPTIONS)
         if format_ in (JSON, JSONL):
-            yield from _parse_json_rows(json_rows(pieces, format_ == JSON))
+            unit = "item" if format_ == JSON else "line"
+            yield from _parse_json_rows(unit, chain.from_iterable(json_rows(pieces, unit)))
         elif format_ == PARQUET:
             parquet = ParquetTable(file)
             rows = enumerate(chain.from_iterable(parquet.batches()), 1)
@@ -107,8 +108,9 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise InputError(f"{error.location(file)}: {error}") from None
 
 
-def _parse_json_rows(rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, value in rows:
+def _parse_json_rows(unit: str, rows: Iterable[JsonRow]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for value, number, _ in rows:
+        place = f"{unit} {number}"
         try:
             row = json.loads(value)
         except UnicodeDecodeError as error:

@@ -32,21 +32,17 @@ BASE_MEMORY_BYTES = 2**28  # of the subprocess, in addition to eight times the f
 LENGTH_BYTES = 8  # before each message of the subprocess
 
 
-class ParquetHeader(msgspec.Struct):
+class ParquetMessage(msgspec.Struct):
+    """Of the subprocess: first the header, then rows, and an empty one at the end; or a fault."""
+
     names: list[str] = []
     nested_types: dict[str, str] = {}  # the types of nested columns, by name
-    rows: int = 0
+    row_count: int = 0
+    rows: list[list[str] | None] = []  # of cells, None for one that is too long
     fault: str | None = None
 
 
-class ParquetRows(msgspec.Struct):
-    """Rows of cells, None for one that is too long; or the fault."""
-
-    rows: list[list[str] | None] = []
-    fault: str | None = None
-
-
-HEADER, ROWS = msgspec.msgpack.Decoder(ParquetHeader), msgspec.msgpack.Decoder(ParquetRows)
+MESSAGE = msgspec.msgpack.Decoder(ParquetMessage)
 
 
 class ParquetTable:
@@ -62,10 +58,12 @@ class ParquetTable:
         self._memory = BASE_MEMORY_BYTES + 8 * file.stat().st_size
         self._reader = _start(file, self._memory)
         self._stop = weakref.finalize(self, _stop, self._reader)
-        header = HEADER.decode(self._message())
-        if header.fault:
-            raise FormatError(header.fault)
-        self.header, self.rows, self._nested_types = header.names, header.rows, header.nested_types
+        first = self._message()
+        self.header, self.rows, self._nested_types = (
+            first.names,
+            first.row_count,
+            first.nested_types,
+        )
         if len(self.header) > MAX_COLUMNS or len(set(self.header)) < len(self.header):
             columns = f"{len(self.header):,} columns ({list_names(self.header)})"
             raise FormatError(f"has {columns}, too many or two of one name; write fewer")
@@ -78,17 +76,15 @@ class ParquetTable:
     def batches(self) -> Iterator[list[dict[str, str] | None]]:
         """None stands for a row that is too long."""
         try:
-            while (batch := ROWS.decode(self._message())).rows:
+            while rows := self._message().rows:
                 yield [
                     None if row is None else dict(zip(self.header, row, strict=True))
-                    for row in batch.rows
+                    for row in rows
                 ]
-            if batch.fault:
-                raise FormatError(batch.fault)
         finally:
             self._stop()
 
-    def _message(self) -> bytes:
+    def _message(self) -> ParquetMessage:
         assert self._reader.stdout is not None
         length = self._reader.stdout.read(LENGTH_BYTES)
         size = int.from_bytes(length)
@@ -98,7 +94,10 @@ class ParquetTable:
                 f"the Parquet takes more than {self._memory >> 20} MiB of memory to read; "
                 "write it again with smaller pages"
             )
-        return content
+        message = MESSAGE.decode(content)
+        if message.fault:
+            raise FormatError(message.fault)
+        return message
 
 
 def _start(file: Path, memory: int) -> "subprocess.Popen[bytes]":
@@ -131,14 +130,11 @@ def serve() -> None:
         sys.stdout.buffer.flush()
 
 
-def _messages(
-    file: str, batch_rows: int, batch_bytes: int
-) -> Iterator[ParquetHeader | ParquetRows]:
+def _messages(file: str, batch_rows: int, batch_bytes: int) -> Iterator[ParquetMessage]:
     import pyarrow
     from pyarrow import types
     from pyarrow.parquet import ParquetFile
 
-    faults = (pyarrow.ArrowException, OSError, ValueError)
     # Reads page by page instead of whole row groups.
     options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
     try:
@@ -150,23 +146,18 @@ def _messages(
         nested_types = {
             field.name: str(field.type) for field in schema if types.is_nested(field.type)
         }
-        yield ParquetHeader(list(schema.names), nested_types, max(int(table.metadata.num_rows), 1))
-    except pyarrow.ArrowMemoryError:
-        raise
-    except faults as error:
-        yield ParquetHeader(fault=_damage(error))
-        return
-    try:
+        count = max(int(table.metadata.num_rows), 1)
+        yield ParquetMessage(list(schema.names), nested_types, count)
         rows = _batch_rows(table, batch_rows, batch_bytes)
         for batch in table.iter_batches(batch_size=rows, use_threads=False):
             for piece in _pieces(batch, batch_bytes) if batch.num_rows else ():
-                yield ParquetRows(_rows(piece))
+                yield ParquetMessage(rows=_rows(piece))
+        yield ParquetMessage()
     except pyarrow.ArrowMemoryError:
         raise
-    except faults as error:
-        yield ParquetRows(fault=_damage(error))
-        return
-    yield ParquetRows()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        problem = f"the Parquet is damaged or cut off ({error}); write it again"
+        yield ParquetMessage(fault=problem)
 
 
 def _rows(piece: Any) -> list[list[str] | None]:
@@ -193,10 +184,6 @@ def _batch_rows(table: Any, batch_rows: int, batch_bytes: int) -> int:
     max_row_bytes = max(row_bytes, default=0)
     limit = min(batch_rows, MAX_BATCH_CELLS // max(len(table.schema_arrow.names), 1))
     return int(min(limit, max(1, batch_bytes // max(max_row_bytes, 1)))) or 1
-
-
-def _damage(error: Exception) -> str:
-    return f"the Parquet is damaged or cut off ({error}); write it again"
 
 
 def _small_texts(file: Any, batch_bytes: int) -> list[str]:

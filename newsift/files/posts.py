@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.documents import items
+from newsift.files.documents import json_rows
 from newsift.files.messages import FileMessage, FormatError, MessageMaker, ValueCorrector
 from newsift.files.parquet import MAGIC, ParquetTable
 from newsift.files.platforms import FORMATS as OBJECT_FORMATS
@@ -176,9 +176,8 @@ class FileMessages:
         self.name = STDIN if file == DASH else file.name
         self._file, self._options, self._limits = file, options, limits
         self._report, self._blank = report, blank
-        self._is_windows = False
         self._corrector = ValueCorrector(options.zone)
-        self._warnings = set[str]()
+        self._reported = set[str]()
         self._sample: Batches | None = None  # the batches of an input that can be read only once
         self.columns: tuple[str, ...] = ()  # of a table; known after the first batch
         self.bytes_read = 0
@@ -207,9 +206,13 @@ class FileMessages:
             yield from batches if batches is not None else self._checked_batches()
         finally:
             for warning in self._corrector.warnings():
-                if warning not in self._warnings:  # a file may be read twice
-                    self._warnings.add(warning)
-                    self._report(f"{self.name}: {warning}")
+                self._report_once(warning)
+
+    def _report_once(self, message: str) -> None:
+        """A file may be read twice."""
+        if message not in self._reported:
+            self._reported.add(message)
+            self._report(f"{self.name}: {message}")
 
     def _checked_batches(self) -> Batches:
         """Raises InputError if none of the first rows is understood."""
@@ -247,40 +250,25 @@ class FileMessages:
         format_ = recognise_format(self._file, start, self._options)
         if format_ == PARQUET:
             return self._parquet()
-        if format_ == JSON:
-            return self._documents(pieces)
+        if format_ in (JSON, JSONL):
+            return self._objects(pieces, "item" if format_ == JSON else "line")
         batches = lines(pieces, carriage_returns=format_ in (CSV, TSV))
         if format_ == LINES:
             return text_messages(batches, self._maker(), self._blank)
-        if format_ == JSONL:
-            return self._objects(batches)
         return self._table(Table(batches, "\t" if format_ == TSV else None))
 
-    def _objects(self, batches: Iterator[tuple[int, list[bytes]]]) -> Batches:
-        objects = ObjectReader(self._maker(), self._options)
-        for first, rows in batches:
-            pairs = ((number, row) for number, row in enumerate(rows, first) if row.strip())
-            if messages := [m for number, row in pairs for m in objects.messages(row, number)]:
-                yield messages
-
-    def _documents(self, pieces: Iterator[bytes]) -> Batches:
-        objects = ObjectReader(self._maker("item"), self._options)
-        number = 0
-        for batch in items(pieces):
-            pairs = list(enumerate(batch, number + 1))
-            number += len(batch)
-            if messages := [
-                m for n, item in pairs for m in objects.messages(item.value, n, item.prefix)
-            ]:
+    def _objects(self, pieces: Iterator[bytes], unit: str) -> Batches:
+        objects = ObjectReader(self._maker(unit), self._options)
+        for batch in json_rows(pieces, unit):
+            if messages := [message for row in batch for message in objects.messages(*row)]:
                 yield messages
 
     def _table(self, table: Table) -> Batches:
         maker = self._maker()
         columns = self._columns_of(table.header, table.place)
         for rows in table.batches():
-            if table.encoding == CP1252 and not self._is_windows:
-                self._is_windows = True
-                self._report(f"{self.name}: its text is read as {CP1252}")
+            if table.encoding == CP1252:
+                self._report_once(f"its text is read as {CP1252}")
             yield [
                 maker.rejected(row.number, row.raw, row.fault, Reason.WRONG_TYPE) if row.fault
                 else maker.post(
@@ -310,8 +298,7 @@ class FileMessages:
 
     def _columns_of(self, header: list[str], place: str = "") -> PostColumns:
         columns = PostColumns.from_header(header, self._options, place)
-        if not self.columns:
-            self._report(f"{self.name}: {columns.describe()}")
+        self._report_once(columns.describe())
         self.columns = tuple(header)
         return columns
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from encoder.errors import InputError
@@ -52,6 +53,8 @@ def read_records(file: Path) -> dict[bytes, bytes]:
 def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
     start, pieces = read_start(chunks(file))
     try:
-        yield from json_rows(pieces, start.removeprefix(BOM).lstrip().startswith(b"["))
+        unit = "item" if start.removeprefix(BOM).lstrip().startswith(b"[") else "line"
+        for value, number, _ in chain.from_iterable(json_rows(pieces, unit)):
+            yield f"{unit} {number}", value
     except FormatError as error:
         raise InputError(f"{error.location(file)}: {error}") from None

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NoReturn
 from zoneinfo import ZoneInfo
 
 from encoder.errors import InputError
@@ -22,41 +21,27 @@ from worker.posts.outcome import NO_WORDS, Reason
 UTF8, CP1252 = "UTF-8", "Windows-1252"
 
 
-class TextDecoder:
-    """Decodes lines. The first that are not ASCII decide between UTF-8 and Windows-1252."""
+def detect_encoding(lines: Sequence[bytes]) -> str | None:
+    """UTF-8 or Windows-1252, by the lines that are not ASCII; None where all are."""
+    non_ascii = [line for line in lines if not line.isascii()]
+    if not non_ascii:
+        return None
+    return UTF8 if 2 * sum(map(_is_utf8, non_ascii)) >= len(non_ascii) else CP1252
 
-    def __init__(self) -> None:
-        self.encoding: str | None = None
 
-    def detect(self, lines: Sequence[bytes]) -> None:
-        """Decide on the encoding by these lines, unless it is known."""
-        if self.encoding is None:
-            non_ascii = [line for line in lines if not line.isascii()]
-            utf8_count = sum(map(_is_utf8, non_ascii))
-            if non_ascii:
-                self.encoding = UTF8 if 2 * utf8_count >= len(non_ascii) else CP1252
-
-    def text(self, line: bytes) -> str:
-        """Raises ValueError for a line that cannot be decoded."""
-        if b"\0" in line:
-            raise ValueError("holds a NUL byte")
-        if line.isascii():
-            return line.decode("ascii")
-        if self.encoding == CP1252:
-            return self._cp1252(line)
-        try:
-            return line.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"is not UTF-8 at byte {error.start + 1}") from None
-
-    def _cp1252(self, line: bytes) -> str:
+def decode_line(line: bytes, encoding: str | None) -> str:
+    """Raises ValueError for a line that cannot be decoded."""
+    if b"\0" in line:
+        raise ValueError("holds a NUL byte")
+    codec, problem = "utf-8", "is not UTF-8"
+    if encoding == CP1252 and not line.isascii():
         if _is_utf8(line):
-            raise ValueError("is UTF-8 in a file of Windows-1252")
-        try:
-            return line.decode("cp1252")
-        except UnicodeDecodeError as error:
-            message = f"is neither UTF-8 nor {CP1252} at byte {error.start + 1}"
-            raise ValueError(message) from None
+            raise ValueError(f"is UTF-8 in a file of {CP1252}")
+        codec, problem = "cp1252", f"is neither UTF-8 nor {CP1252}"
+    try:
+        return line.decode(codec)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{problem} at byte {error.start + 1}") from None
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -207,51 +192,6 @@ class TableRow:
     fault: str = ""
 
 
-class LineFeed:
-    """The lines for the CSV reader. It remembers those of the current row."""
-
-    def __init__(self, batches: Lines) -> None:
-        self.decoder = TextDecoder()
-        self.pending = self.number = 0  # lines left in the batch; number of the current line
-        self.row_lines: list[bytes] = []
-        self.fault, self._size = "", 0
-        self._lines = self._read_lines(batches)
-
-    def __iter__(self) -> "LineFeed":
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.row_lines.append(line)
-        self._size += len(line)
-        if self._size > MAX_LINE_BYTES:
-            self.fail("a row is longer than 16 MiB, or a quote is never closed")
-        try:
-            return self.decoder.text(line) + "\n"
-        except ValueError as error:
-            self.fault = self.fault or str(error)
-            return line.decode("latin-1").replace("\0", "\ufffd") + "\n"
-
-    def forget(self) -> None:
-        self.row_lines, self.fault, self._size = [], "", 0
-
-    def fail(self, problem: str) -> NoReturn:
-        """Raises FormatError with the line where the row starts."""
-        raise FormatError(f"{problem}; fix it", f"line {self.first}")
-
-    @property
-    def first(self) -> int:
-        return self.number - len(self.row_lines) + 1
-
-    def _read_lines(self, batches: Lines) -> Iterator[bytes]:
-        for first, rows in batches:
-            self.decoder.detect(rows)
-            self.pending = len(rows)
-            for self.number, line in enumerate(rows, first):
-                self.pending -= 1
-                yield line
-
-
 class Table:
     """Reads the header of a table at once, and its rows in batches.
 
@@ -260,68 +200,92 @@ class Table:
 
     def __init__(self, batches: Lines, delimiter: str | None = None) -> None:
         csv.field_size_limit(MAX_CELL_CHARS)
+        self.encoding: str | None = None  # while all text is ASCII
+        self._pending = self._number = 0  # lines left in the batch; number of the current line
+        self._row_lines: list[bytes] = []  # of the current row
+        self._row_bytes, self._fault = 0, ""  # of the current row
         first, batches = _first_line(batches)
-        self._feed = LineFeed(batches)
+        texts = self._texts(batches)
         if first.lower().startswith(SEPARATOR_PREFIX) and len(first) == len(SEPARATOR_PREFIX) + 1:
             delimiter = first[-1]
-            next(self._feed)
+            next(texts)
         self._reader = csv.reader(
-            self._feed, delimiter=delimiter or likely_delimiter(first), strict=True
+            texts, delimiter=delimiter or likely_delimiter(first), strict=True
         )
         self.header = self._header()
-        self.place = f"line {self._feed.first}"  # of the header
-
-    @property
-    def encoding(self) -> str | None:
-        """None while all text is ASCII."""
-        return self._feed.decoder.encoding
+        self.place = f"line {self._first}"  # of the header
 
     def batches(self) -> Iterator[list[TableRow]]:
         rows: list[TableRow] = []
         while (cells := self._cells()) is not None:
             rows.extend(self._rows(cells))
-            if not self._feed.pending:
+            if not self._pending:
                 yield rows
                 rows = []
         if rows:
             yield rows
 
+    def _texts(self, batches: Lines) -> Iterator[str]:
+        """The lines for the CSV reader."""
+        for first, rows in batches:
+            self.encoding = self.encoding or detect_encoding(rows)
+            self._pending = len(rows)
+            for self._number, line in enumerate(rows, first):
+                self._pending -= 1
+                self._row_lines.append(line)
+                self._row_bytes += len(line)
+                if self._row_bytes > MAX_LINE_BYTES:
+                    raise self._error("a row is longer than 16 MiB, or a quote is never closed")
+                try:
+                    text = decode_line(line, self.encoding)
+                except ValueError as error:
+                    self._fault = self._fault or str(error)
+                    text = line.decode("latin-1").replace("\0", "\ufffd")
+                yield text + "\n"
+
     def _header(self) -> list[str]:
         cells = self._cells() or []
-        if self._feed.fault:
-            self._feed.fail(f"{self._feed.fault}, and should be a header")
+        if self._fault:
+            raise self._error(f"{self._fault}, and should be a header")
         if len(cells) > MAX_COLUMNS:
-            self._feed.fail(f"has {len(cells):,} columns, more than {MAX_COLUMNS:,}")
+            raise self._error(f"has {len(cells):,} columns, more than {MAX_COLUMNS:,}")
         return unique_names(cells)
 
     def _cells(self) -> list[str] | None:
-        """None at the end; empty for a row that is not CSV, of which the feed has the fault."""
-        self._feed.forget()
+        """None at the end; empty for a row that is not CSV, which has a fault."""
+        self._row_lines, self._row_bytes, self._fault = [], 0, ""
         try:
             return next(self._reader, None)
         except csv.Error as error:
             message = str(error)
             if message == UNCLOSED_QUOTE:
-                self._feed.fail("a quote that opens here is never closed")
+                raise self._error("a quote that opens here is never closed") from None
             if message.startswith("field larger"):
-                self._feed.fail("a cell is too large, or its quote is never closed")
+                raise self._error("a cell is too large, or its quote is never closed") from None
             if message.startswith(CARRIAGE_RETURN):
                 message = "a carriage return alone ends no line; save it with line feeds"
-            self._feed.fault = self._feed.fault or f"is not CSV ({message})"
+            self._fault = self._fault or f"is not CSV ({message})"
             return []
 
     def _rows(self, cells: list[str]) -> Iterator[TableRow]:
         """One row, or each line of an invalid row."""
-        feed = self._feed
-        fault = feed.fault
+        fault = self._fault
         if cells and not fault and len(cells) != len(self.header):
             fault = f"has {len(cells):,} cells, the header {len(self.header):,}"
         if fault:
-            for number, line in enumerate(feed.row_lines, feed.first):
+            for number, line in enumerate(self._row_lines, self._first):
                 yield TableRow(number, line.removesuffix(b"\r"), {}, fault)
         elif cells:
             row = dict(zip(self.header, cells, strict=True))
-            yield TableRow(feed.first, b"\n".join(feed.row_lines).removesuffix(b"\r"), row)
+            yield TableRow(self._first, b"\n".join(self._row_lines).removesuffix(b"\r"), row)
+
+    @property
+    def _first(self) -> int:
+        """The number of the current row's first line."""
+        return self._number - len(self._row_lines) + 1
+
+    def _error(self, problem: str) -> FormatError:
+        return FormatError(f"{problem}; fix it", f"line {self._first}")
 
 
 def likely_delimiter(header: str) -> str:

@@ -113,20 +113,10 @@ class BurstLag(msgspec.Struct, frozen=True):
     drain_s: float  # from its end until no post waits
 
 
-def simulate_burst(rate: float, factor: float, capacity: float) -> BurstLag:
-    """The queue of posts during a burst and after it, second by second.
-
-    The capacity is above the rate, so that the queue ends.
-    """
-    lag = peak = 0.0
-    for _ in range(BURST_S):
-        lag = max(0.0, lag + factor * rate - capacity)
-        peak = max(peak, lag)
-    seconds = 0
-    while lag > capacity - rate:
-        lag += rate - capacity
-        seconds += 1
-    return BurstLag(peak, peak / capacity, seconds + lag / (capacity - rate))
+def burst_lag(rate: float, factor: float, capacity: float) -> BurstLag:
+    """The queue of posts that a burst leaves. The capacity is above the rate, so that it ends."""
+    lag = BURST_S * max(0.0, factor * rate - capacity)
+    return BurstLag(lag, lag / capacity, lag / (capacity - rate))
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -186,7 +176,7 @@ def plan_capacity(costs: Costs, rate: float, seeds: int, burst: LoadBurst | None
         network_out_mb_s=matches * costs.packed_match_bytes / 1e6,
         matches_s=matches,
         start_cpu_s=costs.start_cpu_s(seeds),
-        burst=simulate_burst(rate, burst.factor, workers * worker_rate) if burst else None,
+        burst=burst_lag(rate, burst.factor, workers * worker_rate) if burst else None,
     )
 
 

@@ -117,12 +117,17 @@ class FollowOptions:
     event: str | None
     keep: int  # milliseconds that a seed lives from its publication on
     most: int  # new articles a round
+    every: float  # seconds between two rounds
+    once: bool = False
     dry: bool = False
 
 
 @dataclass(slots=True)
 class Follower:
-    """Follows one feed; its state is stored after each article."""
+    """Follows one feed; its state is stored after each article.
+
+    A failure is reported once and tried again.
+    """
 
     web: PoliteWeb
     feed: FeedState
@@ -131,9 +136,70 @@ class Follower:
     store: Callable[[], None]
     show: Callable[[str], object]  # is called with a line for each published seed
     show_refusal: Callable[[str], object] = notify  # with the reason, once for each article
+    names_versions: bool = False  # report the version of the control topic after publishing
     index: ArticleIndex = field(default_factory=ArticleIndex)
-    state_published_on: ControlState | None = None  # that the last publication changed
+    _state_published_on: ControlState | None = None  # that the last publication changed
     _topic: SeedTopic | None = None
+    _has_answered: bool = False
+    _failures: set[str] = field(default_factory=set)  # reported, until something works again
+
+    def run(self) -> None:
+        self.run_once()
+        while not self.options.once:
+            time.sleep(self.options.every)
+            self.run_once()
+
+    def run_once(self) -> None:
+        if (left := self.feed.wait_until / 1000 - time.time()) <= 0:
+            self._try_feed()
+        elif self.options.once:
+            notify(f"the feed is not read now: it asks for a pause of {left:,.0f} s more")
+        try:
+            if outcomes := self.read_due_articles():
+                notify(f"articles: {format_counts(outcomes)}")
+                self._failures.clear()
+            if self._state_published_on and self.names_versions:
+                notify_version(self._state_published_on)
+            self._state_published_on = None
+        except RunError as error:
+            if self.options.once:
+                raise
+            self._report_once(str(error))
+
+    def _try_feed(self) -> None:
+        try:
+            self.fetch_feed()
+        except InputError as error:
+            self._back_off(error)
+        else:
+            if self.feed.failures:
+                notify("the feed answers again")
+                self._failures.clear()
+            self.feed.failures, self._has_answered = 0, True
+            self.feed.wait_until = round((time.time() + self.feed.interval) * 1000)
+        self.store()
+
+    def _back_off(self, error: InputError) -> None:
+        """Each failure makes the pause longer."""
+        feed, once = self.feed, self.options.once
+        wait = error.wait if isinstance(error, StatusError) else 0.0
+        if not once:
+            wait = max(wait, min(self.options.every * 2**feed.failures, MAX_BACKOFF_S))
+        feed.failures = min(feed.failures + 1, MAX_BACKOFF_FAILURES)
+        feed.wait_until = round((time.time() + wait) * 1000)
+        if isinstance(error, StatusError) and error.status == HTTP_GONE:
+            raise RunError(f"{error}: the feed is gone for good; follow another") from error
+        if not is_temporary(error) and (once or not self._has_answered):
+            raise error
+        if once:
+            self.store()
+            raise RunError(str(error)) from error
+        self._report_once(str(error))
+
+    def _report_once(self, message: str) -> None:
+        if message not in self._failures:
+            self._failures.add(message)
+            notify(f"{message}; tried again")
 
     def fetch_feed(self) -> None:
         conditions = {"If-None-Match": self.feed.etag, "If-Modified-Since": self.feed.last_modified}
@@ -270,79 +336,8 @@ class Follower:
         self, topic: SeedTopic, values: dict[bytes, bytes | None], state: ControlState
     ) -> None:
         topic.publish(values, state)
-        self.state_published_on = state
+        self._state_published_on = state
         self.index.update(topic.state())
-
-
-@dataclass(slots=True)
-class FollowLoop:
-    """A failure is reported once and tried again."""
-
-    follower: Follower
-    every: float
-    once: bool
-    names_versions: bool = False  # report the version of the control topic after publishing
-    _has_answered: bool = False
-    _failures: set[str] = field(default_factory=set)  # reported, until something works again
-
-    def run(self) -> None:
-        self.run_once()
-        while not self.once:
-            time.sleep(self.every)
-            self.run_once()
-
-    def run_once(self) -> None:
-        feed = self.follower.feed
-        if (left := feed.wait_until / 1000 - time.time()) <= 0:
-            self._fetch_feed(feed)
-        elif self.once:
-            notify(f"the feed is not read now: it asks for a pause of {left:,.0f} s more")
-        try:
-            if outcomes := self.follower.read_due_articles():
-                notify(f"articles: {format_counts(outcomes)}")
-                self._failures.clear()
-            if state := self.follower.state_published_on:
-                if self.names_versions:
-                    notify_version(state)
-                self.follower.state_published_on = None
-        except RunError as error:
-            if self.once:
-                raise
-            self._report_once(str(error))
-
-    def _fetch_feed(self, feed: FeedState) -> None:
-        try:
-            self.follower.fetch_feed()
-        except InputError as error:
-            self._back_off(error, feed)
-        else:
-            if feed.failures:
-                notify("the feed answers again")
-                self._failures.clear()
-            feed.failures, self._has_answered = 0, True
-            feed.wait_until = round((time.time() + feed.interval) * 1000)
-        self.follower.store()
-
-    def _back_off(self, error: InputError, feed: FeedState) -> None:
-        """Each failure makes the pause longer."""
-        wait = error.wait if isinstance(error, StatusError) else 0.0
-        if not self.once:
-            wait = max(wait, min(self.every * 2**feed.failures, MAX_BACKOFF_S))
-        feed.failures = min(feed.failures + 1, MAX_BACKOFF_FAILURES)
-        feed.wait_until = round((time.time() + wait) * 1000)
-        if isinstance(error, StatusError) and error.status == HTTP_GONE:
-            raise RunError(f"{error}: the feed is gone for good; follow another") from error
-        if not is_temporary(error) and (self.once or not self._has_answered):
-            raise error
-        if self.once:
-            self.follower.store()
-            raise RunError(str(error)) from error
-        self._report_once(str(error))
-
-    def _report_once(self, message: str) -> None:
-        if message not in self._failures:
-            self._failures.add(message)
-            notify(f"{message}; tried again")
 
 
 @contextmanager

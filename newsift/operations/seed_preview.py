@@ -1,24 +1,26 @@
 """Previews of the posts that seeds would have matched in the last 24 hours.
 
-If there are more posts than the limit, blocks from the whole time are read as a sample.
+If there are more posts than the limit, windows from the whole time are read as a sample.
 """
 
-import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import accumulate, starmap
+from random import Random
 from typing import Any
 
 from encoder.errors import NewsiftError
 from newsift.files.rows import parse_match_record
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
+from newsift.operations.offset_samples import sample_spans
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.background import text_hash
-from worker.kafka.reading import Offsets, StoredMessage, TopicReader
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader, records_between
 from worker.match.pipeline import Outcome
 from worker.seeds.record import PROFILE_PREFIX, Seed
 from worker.seeds.set import SeedSet
@@ -27,7 +29,7 @@ from worker.seeds.state import ControlState
 MIN_PROFILE_SEEDS = 2  # The mean of one seed is the seed.
 FEW_SEEDS = 3  # With fewer seeds an event finds about half as many posts.
 PREVIEW_HOURS = 24
-SAMPLE_BLOCKS = 10
+SAMPLE_WINDOWS = 10
 MAX_BEST_POSTS = 5
 
 
@@ -127,16 +129,28 @@ def preview_seeds(
         return preview
     since = int(time.time() - PREVIEW_HOURS * 3600) * 1000
     start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
-    preview.there = sum(end[partition] - start[partition] for partition in end)
-    spans, deadline = sample_spans(start, end, limits.posts), time.monotonic() + limits.seconds
+    preview.there, deadline = records_between(start, end), time.monotonic() + limits.seconds
+    spans = preview_spans(start, end, limits.posts)
     next_offsets = {partition: start[partition] for partition in end}
     for batch in _read_spans(cluster, topic, spans, deadline):
         recent = [message for message in batch if message.timestamp >= since]
         preview.add(context.pipeline.run(recent, seeds, now_text), new_ids)
         progress.add(len(batch), "posts of the last 24 hours read")
         next_offsets |= {message.partition: message.offset + 1 for message in batch}
-    preview.is_whole = len(spans) <= 1 and (next_offsets == end or time.monotonic() <= deadline)
+    is_in_time = next_offsets == end or time.monotonic() <= deadline
+    preview.is_whole = preview.there <= limits.posts and is_in_time
     return preview
+
+
+def preview_spans(start: Offsets, end: Offsets, most: int) -> list[tuple[Offsets, Offsets]]:
+    """Spans of offsets with at most `most` posts: all, or a sample of the whole range.
+
+    The order is shuffled but always the same, so that a reading that is cut short is a sample too.
+    """
+    spans = list(sample_spans(start, end, most, SAMPLE_WINDOWS, Random(0)))
+    Random(0).shuffle(spans)
+    totals = accumulate(starmap(records_between, spans))
+    return [span for span, total in zip(spans, totals, strict=True) if total <= most]
 
 
 def _read_spans(
@@ -147,37 +161,6 @@ def _read_spans(
             yield batch
             if time.monotonic() > deadline:
                 return
-
-
-def sample_spans(
-    start: Mapping[int, int], end: Mapping[int, int], most: int
-) -> list[tuple[Offsets, Offsets]]:
-    """Spans of offsets with at most `most` posts: all, or blocks spread over the whole range.
-
-    The order is shuffled but always the same, so that a reading that is cut short is a sample too.
-    """
-    there = sum(end[place] - start[place] for place in end)
-    if there <= most:
-        return [(dict(start), dict(end))] if there else []
-    size = most // SAMPLE_BLOCKS
-    blocks = [
-        _sample_span(start, end, n * there // SAMPLE_BLOCKS, size) for n in range(SAMPLE_BLOCKS)
-    ]
-    random.Random(0).shuffle(blocks)
-    return blocks
-
-
-def _sample_span(
-    start: Mapping[int, int], end: Mapping[int, int], index: int, size: int
-) -> tuple[Offsets, Offsets]:
-    """The sample at this index, counted over all partitions one after the other."""
-    for partition in sorted(end):
-        length = end[partition] - start[partition]
-        if index < length:
-            first = start[partition] + min(index, max(length - size, 0))
-            return {**end, partition: first}, {**end, partition: min(first + size, end[partition])}
-        index -= length
-    return dict(end), dict(end)
 
 
 def preview_published(

@@ -10,7 +10,7 @@ import pytest
 
 from newsift.cli.options import configuration
 from newsift.collect.feeds import FeedState
-from newsift.operations.feeds import MIN_LINGER_MS, Follower, FollowLoop, FollowOptions
+from newsift.operations.feeds import MIN_LINGER_MS, Follower, FollowOptions
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
@@ -284,54 +284,54 @@ def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path
 
 
 @pytest.fixture
-def tour(site: Site, kafka: Kafka) -> FollowLoop:
+def tour(site: Site, kafka: Kafka) -> Follower:
     web = PoliteWeb(RequestLimits(allow=lambda _: True), pause_s=0.0)
     existing = FeedState(f"{site.url}/feed", f"{site.url}/feed")
-    plan = FollowOptions("ferry", 14 * 24 * HOUR, 20)
+    plan = FollowOptions("ferry", 14 * 24 * HOUR, 20, every=60.0)
     config = configuration(str(kafka.address), None)
-    return FollowLoop(Follower(web, existing, plan, config, lambda: None, print), 60.0, once=False)
+    return Follower(web, existing, plan, config, lambda: None, print)
 
 
-def again(tour: FollowLoop) -> None:
-    tour.follower.feed.wait_until = 0
+def again(tour: Follower) -> None:
+    tour.feed.wait_until = 0
     tour.run_once()
 
 
 def test_an_absent_feed_is_reported_once_and_tried_with_growing_pauses(
-    tour: FollowLoop, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    tour: Follower, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": Reply(status=503)}
     waits = []
     for _ in range(12):
         before = time.time()
         again(tour)
-        waits.append(round((tour.follower.feed.wait_until / 1000 - before) / 60))
+        waits.append(round((tour.feed.wait_until / 1000 - before) / 60))
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360, 360]
     assert capsys.readouterr().err.count("answers 503") == 1
     site.replies["/feed"] = feed(item("/a"))
     again(tour)
     assert "the feed answers again" in capsys.readouterr().err
     assert len(seeds_of(kafka)) == 1
-    assert tour.follower.feed.failures == 0
+    assert tour.feed.failures == 0
 
 
 def test_an_absent_broker_is_reported_once_and_loses_nothing(
-    tour: FollowLoop, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    tour: Follower, site: Site, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"), ETag="x")}
-    there = tour.follower.config
+    there = tour.config
     nobody = replace(there.kafka, bootstrap_servers="127.0.0.1:1")
-    tour.follower.config = replace(there, kafka=nobody)
+    tour.config = replace(there, kafka=nobody)
     for _ in range(2):
         again(tour)
     assert capsys.readouterr().err.count("127.0.0.1:1") == 1
     assert "/a" not in site.paths()  # no page is read in vain
-    tour.follower.config = there
+    tour.config = there
     again(tour)
     assert len(seeds_of(kafka)) == 1
 
 
 def test_sigterm_ends_it(site: Site, newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FollowLoop, "run_once", lambda _: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(Follower, "run_once", lambda _: signal.raise_signal(signal.SIGTERM))
     done = newsift("seeds", "follow", f"{site.url}/feed", "--every", "1s")
     assert (done.code, "Traceback" in done.err) == (0, False)
