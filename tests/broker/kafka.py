@@ -91,9 +91,8 @@ def jars() -> Path:
 
 def fetch(folder: Path) -> None:
     command = [tool("mvn"), "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
-    command.append(f"-Dkafka.version={VERSION}")
     done = subprocess.run(
-        [*command, f"-DoutputDirectory={folder}"],
+        [*command, f"-Dkafka.version={VERSION}", f"-DoutputDirectory={folder}"],
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     if done.returncode:

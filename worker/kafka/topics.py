@@ -73,7 +73,7 @@ def _differences(admin: Any, config: Config) -> list[Difference]:
 
 
 def broker_count(admin: Any) -> int:
-    """As the client has read it at its start: its describe_cluster fails before Kafka 3.7."""
+    """As the client read it at its start. Its describe_cluster fails on Kafka 2.8 to 3.6."""
     return len(admin._manager.cluster.brokers())
 
 
