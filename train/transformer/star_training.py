@@ -1,0 +1,262 @@
+"""Teach a star transformer the teacher's vectors.
+
+python -m train.transformer.star_training --data ../shared/data --out DIR [--layers 0,2,4,7,9,11]
+    [--window 16] [--steps COUNT] [--cache DIR] [--device cuda]
+
+It starts from MPNet's own layers. A stopped run can be resumed; a longer one goes on from its end.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from encoder.errors import InputError
+from encoder.model.config import AstConfig
+from encoder.model.star_transformer import StarSettings, StarTransformer
+from encoder.model.weights import F32, I32
+from encoder.text.tokenizer import Tokenizer
+from train.command import run_command
+from train.data.corpus import read_corpus
+from train.data.readers import SkippedRows
+from train.loop.checkpoint import Checkpoint
+from train.loop.token_rows import bf16_autocast
+from train.model.start import blocks_of
+from train.transformer.mpnet import (
+    bert_pieces,
+    mpnet_folder,
+    mpnet_weights,
+    padded,
+    star_ids,
+)
+from train.transformer.teach import open_store, taught_texts
+
+POST_TOKENS = 254  # of a text, beside its relay and its end
+DEV_TEXTS = 2000  # the first of the texts' order; they never train
+AXES_TEXTS = 60_000  # from which the teacher's principal axes are taken
+POOL_BATCHES = 16  # texts are batched by length within a pool of so many batches
+SAVE_EVERY = 100
+CHECKPOINT = "star.safetensors"
+FROZEN = ("tokens.", "positions.", "distances.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarRecipe:
+    """What a run is made of, but for its length."""
+
+    layers: tuple[int, ...] = (0, 2, 4, 7, 9, 11)  # of MPNet's twelve
+    window: int = 16
+    batch: int = 128
+    rate: float = 1e-4
+    warm_up: int = 100
+    decay_steps: int = 5000  # from the peak linearly to zero
+    similarity: float = 5.0  # the weight of the loss on a batch's similarities
+    seed: int = 0
+
+    @property
+    def settings(self) -> StarSettings:
+        return StarSettings(layers=len(self.layers), window=self.window)
+
+    def rate_at(self, step: int) -> float:
+        return (
+            self.rate * min(1.0, (step + 1) / self.warm_up) * max(0.0, 1 - step / self.decay_steps)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaughtTexts:
+    """Token ids of texts, with the teacher's vectors on its principal axes."""
+
+    ids: Sequence[I32]
+    vectors: Tensor  # unit [texts, d]
+
+    def batch(self, rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids [n, L], which are real [n, L], and the teacher's vectors [n, d]."""
+        return (*padded([self.ids[row] for row in rows]), self.vectors[torch.tensor(rows)])
+
+
+def principal_axes(vectors: F32, dim: int) -> Tensor:
+    """The uncentred principal axes of vectors [texts, w]: [d, w]."""
+    moment = torch.from_numpy(vectors).double()
+    _, axes = torch.linalg.eigh(moment.T @ moment)  # by rising eigenvalue
+    first: Tensor = axes.flip(1)[:, :dim].T.float().contiguous()
+    return first
+
+
+def read_taught_texts(data: Path, cache: Path | None, dim: int) -> tuple[TaughtTexts, Tensor]:
+    """The texts that the teacher has read, and the axes on which its vectors lie."""
+    store = open_store(cache)
+    texts = taught_texts(read_corpus(data, SkippedRows()))
+    texts = [text for text in texts if not store.missing([text])]
+    if len(texts) <= DEV_TEXTS:
+        raise InputError(
+            f"{store.folder}: has vectors of {len(texts):,} texts; run train.transformer.teach"
+        )
+    vectors = store.get(texts)
+    axes = principal_axes(vectors[:AXES_TEXTS], dim)
+    projected = F.normalize(torch.from_numpy(vectors) @ axes.T, dim=1)
+    tokenizer = Tokenizer(bert_pieces(mpnet_folder()), None, AstConfig(post_tokens=POST_TOKENS))
+    ids = list(chain.from_iterable(star_ids(tokenizer.posts(part)) for part in blocks_of(texts)))
+    return TaughtTexts(ids, projected), axes
+
+
+def batches(recipe: StarRecipe, texts: Sequence[I32], epoch: int) -> Iterator[list[int]]:
+    """The batches of one pass over the texts: similar lengths together, in random order."""
+    rng = np.random.default_rng([recipe.seed, epoch])
+    order = DEV_TEXTS + rng.permutation(len(texts) - DEV_TEXTS)
+    size = recipe.batch * POOL_BATCHES
+    for start in range(0, len(order), size):
+        pool = sorted(order[start : start + size].tolist(), key=lambda i: len(texts[i]))
+        parts = [pool[i : i + recipe.batch] for i in range(0, len(pool), recipe.batch)]
+        yield from (parts[i] for i in rng.permutation(len(parts)))
+
+
+def loss_of(vectors: Tensor, teacher: Tensor, similarity: float) -> Tensor:  # 2 × [n, d] -> []
+    """Distance to the teacher's vectors, and of the similarities within the batch to its."""
+    unit = F.normalize(vectors.float(), dim=1)
+    apart = 1 - (unit * teacher).sum(1).mean()
+    between = (unit @ unit.T - teacher @ teacher.T).square().mean()
+    return apart + similarity * between
+
+
+def new_star(recipe: StarRecipe, axes: Tensor) -> StarTransformer:
+    """MPNet's layers, cut to the ring; the tables of tokens and places stay as they are."""
+    star = StarTransformer(recipe.settings)
+    weights = mpnet_weights(mpnet_folder(), recipe.layers)
+    star.load_state_dict({**weights, "axes.weight": axes})
+    for name, parameter in star.named_parameters():
+        parameter.requires_grad_(not name.startswith(FROZEN))
+    return star
+
+
+@dataclass(slots=True)
+class StarTraining:
+    """A run: the model, its optimizer and where it stands."""
+
+    recipe: StarRecipe
+    star: StarTransformer
+    texts: TaughtTexts
+    device: str
+    step: int = 0
+    optimizer: torch.optim.AdamW = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.star.to(self.device)
+        trained = [p for p in self.star.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            trained, self.recipe.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+        )
+
+    def run(self, steps: int, file: Path) -> None:
+        """Train until this step, and save the state now and then."""
+        begin, first = time.monotonic(), self.step
+        losses: list[float] = []
+        for batch in self._batches():
+            if self.step >= steps:
+                break
+            losses.append(self._train(batch))
+            self.step += 1
+            if self.step % SAVE_EVERY == 0 or self.step == steps:
+                self.save(file)
+                pace = (time.monotonic() - begin) / (self.step - first)
+                click.echo(
+                    f"step {self.step:,} of {steps:,}: loss {np.mean(losses):.4f}, "
+                    f"dev cosine {self.dev_cosine():.4f}, {pace:.2f} s a step"
+                )
+                losses = []
+
+    def _batches(self) -> Iterator[list[int]]:
+        """All batches from the current step on, pass after pass."""
+        number = 0
+        for epoch in range(self.step + 1_000_000):
+            for batch in batches(self.recipe, self.texts.ids, epoch):
+                if number >= self.step:
+                    yield batch
+                number += 1
+
+    def _train(self, rows: list[int]) -> float:
+        ids, real, teacher = (part.to(self.device) for part in self.texts.batch(rows))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.rate_at(self.step)
+        self.star.train()
+        with bf16_autocast(self.device):
+            vectors = self.star(ids, real)
+        loss = loss_of(vectors, teacher, self.recipe.similarity)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.star.parameters(), 1.0)
+        self.optimizer.step()
+        return loss.item()
+
+    @torch.inference_mode()
+    def dev_cosine(self) -> float:
+        """The mean cosine with the teacher of texts that do not train."""
+        self.star.eval()
+        order = sorted(range(DEV_TEXTS), key=lambda i: len(self.texts.ids[i]))
+        cosines = []
+        for start in range(0, DEV_TEXTS, self.recipe.batch):
+            parts = self.texts.batch(order[start : start + self.recipe.batch])
+            ids, real, teacher = (part.to(self.device) for part in parts)
+            with bf16_autocast(self.device):
+                vectors = self.star(ids, real)
+            cosines.append((F.normalize(vectors.float(), dim=1) * teacher).sum(1))
+        return float(torch.cat(cosines).mean())
+
+    def save(self, file: Path) -> None:
+        tensors = {f"model/{name}": value for name, value in self.star.state_dict().items()}
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adam/{number}/{key}": value for key, value in state.items()}
+        Checkpoint(tensors, {"step": self.step}).write(file)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        tensors = checkpoint.tensors
+        model = {n.removeprefix("model/"): x for n, x in tensors.items() if n.startswith("model/")}
+        self.star.load_state_dict(model)
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            if name.startswith("adam/"):
+                _, number, key = name.split("/")
+                state.setdefault(int(number), {})[key] = value
+        values: dict[str, Any] = self.optimizer.state_dict()
+        self.optimizer.load_state_dict(values | {"state": state})
+        self.step = int(checkpoint.values["step"])
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True)
+@click.option("--cache", type=click.Path(path_type=Path), help="The folder of the vectors.")
+@click.option("--layers", default="0,2,4,7,9,11", show_default=True, help="MPNet's, by number.")
+@click.option("--window", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), default=1e-4, show_default=True)
+@click.option("--steps", type=click.IntRange(1), default=5000, show_default=True)
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
+@click.option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), show_default=True)
+def main(
+    data: Path, out: Path, cache: Path | None, layers: str, window: int, rate: float,
+    steps: int, threads: int, device: str,
+) -> None:  # fmt: skip
+    """Train from MPNet's layers, or go on from the state in the folder."""
+    torch.set_num_threads(threads)
+    chosen = tuple(int(layer) for layer in layers.split(","))
+    recipe = StarRecipe(layers=chosen, window=window, rate=rate, decay_steps=steps)
+    texts, axes = read_taught_texts(data, cache, recipe.settings.dim)
+    click.echo(f"{len(texts.ids):,} texts, {recipe}")
+    training = StarTraining(recipe, new_star(recipe, axes), texts, device)
+    out.mkdir(parents=True, exist_ok=True)
+    if checkpoint := Checkpoint.read(out / CHECKPOINT):
+        training.restore(checkpoint)
+    click.echo(f"step {training.step:,}: dev cosine {training.dev_cosine():.4f}")
+    training.run(steps, out / CHECKPOINT)
+
+
+if __name__ == "__main__":
+    run_command(main)
