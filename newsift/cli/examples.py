@@ -62,10 +62,6 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "topics check": ("", "--json"),
     "topics create": ("", "--kafka kafka:9092"),
     "check": ("", "--kafka kafka:9092"),
-    "plan": (
-        "--rate 6000 --seeds 1000",
-        "--rate 6000 --seeds 1000 --seeds 10000 --burst 3 --drain 600",
-    ),
     "config check": ("", "--config config.yaml"),
     "config show": ("", "--template"),
     "models add": ("ferry.tar", "ferry.tar --name ferry-de"),
@@ -92,7 +88,6 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "bench background": ("--data data/", "--data data/ --json"),
     "bench collect": ("", "--rounds 3"),
-    "bench costs": ("--out costs.json", "--rounds 1"),
     "bench encoder": ("", "--threads 1 --only whole"),
     "bench languages": ("", "--json"),
     "bench peers": ("--data data/", "--data data/ --rounds 1 --seconds 10"),
