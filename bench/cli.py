@@ -165,22 +165,6 @@ def profiles(as_json: bool, **options: Any) -> None:
 
 
 @bench.command()
-@MODEL
-@click.option(
-    "--data", type=click.Path(path_type=Path, exists=True),
-    help="Output of python -m train.languages.gather, for texts that are not used in training.",
-)  # fmt: skip
-@JSON
-def languages(model: str, data: Path | None, as_json: bool) -> None:
-    """Posts in seventeen languages, found from an English article and from one of their own."""
-    from bench.judged import measure_judged
-    from bench.languages import measure_languages
-
-    tables = [measure_judged(model, data)] if data else []
-    print_tables([measure_languages(model), *tables], as_json)
-
-
-@bench.command()
 @CRISIS_DATA
 @MODEL
 @number_option("--repetitions", 2_000, "How often each stream is drawn.")

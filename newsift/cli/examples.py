@@ -89,7 +89,6 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "bench background": ("--data data/", "--data data/ --json"),
     "bench collect": ("", "--rounds 3"),
     "bench encoder": ("", "--threads 1 --only whole"),
-    "bench languages": ("", "--json"),
     "bench peers": ("--data data/", "--data data/ --rounds 1 --seconds 10"),
     "bench profiles": ("--data data/", "--data data/ --json"),
     "bench promise": ("--data data/", "--data data/ --precision 0.9"),
