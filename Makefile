@@ -26,7 +26,7 @@ FAST := encoder/score worker/config worker/match worker/posts \
 CI_ONLY := faults hostile newsift/desk/browser
 SLOW := fuzz revoking control_lost
 
-.PHONY: demo test test-fast faults cluster lint docs bench env peers lock clean soak
+.PHONY: demo test test-fast faults lint docs bench env peers lock clean soak
 
 demo: $(READY)
 	@$(BIN)/newsift demo
@@ -45,10 +45,6 @@ test-fast: env
 # Every fault on both brokers; without Java on the embedded one alone, and says so.
 faults: env
 	@$(BIN)/python -m tests.faults.campaign --kafka both --write
-
-# The Kubernetes manifests on a control plane of this machine; 77 where it cannot be built.
-cluster: env
-	@$(BIN)/python -m tests.deploy.cluster
 
 # Two hours of posts under random faults with Apache Kafka, an hour of damaged input, and ten minutes
 # of a thousand matches a second with the desk's page open.

@@ -107,33 +107,6 @@ def stream(only: str, as_json: bool, **options: Any) -> None:
 
 @bench.command()
 @KAFKA
-@DATA
-@number_option("--posts", 200_000, "Posts on the topic.", 50_000)
-@number_option("--rounds", 3, "How often every configuration is measured.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False, writable=True),
-              help="Write the costs to this file, for `newsift plan --costs`.")  # fmt: skip
-@JSON
-def costs(out: Path | None, as_json: bool, **options: Any) -> None:
-    """What a post, a seed and a worker cost, and how well that predicts other configurations."""
-    from msgspec import json as msgspec_json
-
-    from bench.costs import measure_costs
-    from encoder.support.files import write_atomically
-    from newsift.files.write import check_targets
-
-    if out:
-        check_targets({"--out": out}, [])
-    result, tables = measure_costs(report=progress(), **options)
-    text = msgspec_json.format(msgspec_json.encode(result), indent=2) + b"\n"
-    if out:
-        write_atomically(out, text)
-    print_tables(tables, as_json)
-    if not as_json:
-        click.echo(f"\n{text.decode()}", nl=False)
-
-
-@bench.command()
-@KAFKA
 @CRISIS_DATA
 @click.option(
     "--minilm", type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -189,22 +162,6 @@ def profiles(as_json: bool, **options: Any) -> None:
     from bench.profiles import measure_profiles
 
     print_tables(measure_profiles(report=progress(), **options), as_json)
-
-
-@bench.command()
-@MODEL
-@click.option(
-    "--data", type=click.Path(path_type=Path, exists=True),
-    help="Output of python -m train.languages.gather, for texts that are not used in training.",
-)  # fmt: skip
-@JSON
-def languages(model: str, data: Path | None, as_json: bool) -> None:
-    """Posts in seventeen languages, found from an English article and from one of their own."""
-    from bench.judged import measure_judged
-    from bench.languages import measure_languages
-
-    tables = [measure_judged(model, data)] if data else []
-    print_tables([measure_languages(model), *tables], as_json)
 
 
 @bench.command()

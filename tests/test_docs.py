@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 from newsift.cli import COMMANDS, cli
 from newsift.collect.collector import COLLECTOR_METRICS
-from newsift.operations.capacity import BurstLag, Costs, Plan
 from train.recipe import RECIPES, Recipe
 from worker.config import KEYS, load_config
 from worker.metrics.registry import METRICS, OTHER_EVENTS, MetricSpec
@@ -107,25 +106,6 @@ def test_files_that_the_pages_name_exist() -> None:
         for path in re.findall(r"\b(?:worker|encoder|train|bench|tests)/[\w/.-]+\.\w+",
                                page.read_text("utf-8")):  # fmt: skip
             assert (ROOT / path).exists(), (page.name, path)
-
-
-def test_each_plan_on_the_page_is_what_the_command_prints() -> None:
-    page = (ROOT / "docs" / "scale.md").read_text("utf-8")
-    examples = [
-        block for block in blocks(page, "console")
-        if block.startswith("$ newsift plan ") and block.count("$ ") == 1
-    ]  # fmt: skip
-    assert len(examples) > 4
-    for example in examples:
-        line, _, output = example.partition("\n")
-        words = shlex.split(line, comments=True)[2:]
-        assert CliRunner().invoke(cli, words).output == output
-
-
-def test_the_keys_of_a_plan_and_of_costs_stand_on_their_page() -> None:
-    page = (ROOT / "docs" / "scale.md").read_text("utf-8")
-    for record in (Plan, BurstLag, Costs):
-        assert set(record.__struct_fields__) <= set(re.findall(r"`(\w+)`", page))
 
 
 def rows(page: str, header: str) -> list[list[str]]:

@@ -31,9 +31,9 @@ KINDS = ("pairs", *TEXT_KINDS, "cloze")
 class TokenOptions:
     """What a token is, and the vectors it starts with."""
 
-    kind: Literal["wordpiece", "scripts", "words"] = "wordpiece"
+    kind: Literal["wordpiece", "words"] = "wordpiece"
     vectors: str = TEACHER  # the teacher's, or a file in the format of GloVe or word2vec
-    most: Count = 400_000  # words of such a file, or entries of many scripts
+    most: Count = 400_000  # words of such a file
     whole_words: Annotated[int, Meta(ge=0)] = 0  # frequent words added to the word pieces
 
     def __post_init__(self) -> None:
@@ -133,7 +133,7 @@ class Recipe:
             raise ValueError(
                 "losses.tokens: needs an encoder with a star and tokens.kind wordpiece"
             )
-        if self.wordllama and (self.losses.tokens or self.tokens.kind == "scripts"):
+        if self.wordllama and self.losses.tokens:
             raise ValueError("wordllama: goes with MiniLM's vectors of texts, not of tokens")
         if not self.losses.cloze and self.has("cloze"):
             raise ValueError("batches.cloze: needs losses.cloze above 0")

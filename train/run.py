@@ -29,10 +29,9 @@ from train.model.encoders import BASELINE_KINDS, Baseline, is_baseline, make_enc
 from train.model.export import CHECKED_TEXTS, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
-from train.teacher.use import open_targets, open_vectors
+from train.teacher.stores import open_targets, open_vectors
 
 BACKGROUND_POSTS = 20_000
-LANGUAGE_POSTS = 3_500  # per language at most, in a multilingual background
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +83,7 @@ def _train_model(order: TrainingOptions, log: ProgressLog) -> str:
         log.line(str(skips))
     if not texts.pairs and not texts.posts and not texts.articles:
         raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
-    store = (
-        open_vectors(recipe.tokens.kind, recipe.wordllama, order.cache)
-        if recipe.needs_teacher
-        else None
-    )
+    store = open_vectors(recipe.wordllama, order.cache) if recipe.needs_teacher else None
     log.progress("counting words")
     start = make_start(recipe, texts, store, order.vectors)
     reader = Tokenizer(start.vocabulary, start.idf, recipe.model)
@@ -127,20 +122,15 @@ def validate_options(order: TrainingOptions) -> None:
         raise ModelError(f"{order.out}: cannot be written ({error.strerror})") from error
 
 
-def read_background_posts(data: Path, skips: SkippedRows) -> list[list[str]]:
-    """Read everyday posts for automatic thresholds, equally many per language.
-
-    The threshold is a maximum over languages, which few posts per language would bias upwards.
-    """
-    by_language = read_everyday(data, skips)
-    room = max(BACKGROUND_POSTS // max(1, len(by_language)), LANGUAGE_POSTS)
-    selection = [sorted(posts, key=share)[:room] for _, posts in sorted(by_language.items())]
-    if (count := sum(map(len, selection))) < CHECKED_TEXTS:
+def read_background_posts(data: Path, skips: SkippedRows) -> list[str]:
+    """Read everyday posts for automatic thresholds."""
+    posts = sorted(read_everyday(data, skips), key=share)[:BACKGROUND_POSTS]
+    if len(posts) < CHECKED_TEXTS:
         raise InputError(
-            f"{data}/tweets: {count} everyday posts that do not train; a model needs at least "
+            f"{data}/tweets: {len(posts)} everyday posts that do not train; a model needs at least "
             f"{CHECKED_TEXTS} for its automatic threshold, better some thousands"
         )
-    return selection
+    return posts
 
 
 def make_model(recipe: Recipe, start: StartingPoint) -> nn.Module:
@@ -169,7 +159,7 @@ def write_result(
     model: nn.Module,
     start: StartingPoint,
     dev: Dev,
-    background: list[list[str]],
+    background: list[str],
 ) -> str:
     """Write the trained model with its dev figures and its provenance."""
     recipe = order.recipe

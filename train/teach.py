@@ -15,7 +15,6 @@ import click
 import numpy as np
 import torch
 
-from encoder.errors import InputError
 from encoder.model.config import AstConfig
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
@@ -36,7 +35,7 @@ from train.teacher.store import (
     VectorStore,
     pieces_key,
 )
-from train.teacher.use import open_store, open_wordllama, reader
+from train.teacher.stores import open_store, open_wordllama
 from train.teacher.wordllama import WordLlama
 
 STATES_BLOCK = 4096  # texts
@@ -62,18 +61,14 @@ def main(
     """Embed every post, title and article chunk of the data with the recipe's teachers."""
     torch.set_num_threads(threads)
     settings = read_recipe(recipe)
-    tokens = settings.tokens
-    store = open_store(tokens.kind, cache)
-    teachers = [(store, reader(tokens.kind, device))]
+    store, teacher = open_store(cache), Teacher(device=device)
+    teachers = [(store, teacher.texts)]
     if settings.wordllama:
         teachers.append((open_wordllama(store), WordLlama().texts))
     corpus = read_corpus(data, SkippedRows())
     if states:
-        if tokens.kind != WordPiece.kind:
-            raise InputError(f"--states: the teacher of {tokens.kind!r} tokens has no states")
-        teacher = Teacher(device=device)
         state_store = TokenStates(store.folder / STATES, WIDTH)
-        add_states(corpus, tokens.whole_words, state_store, states, teacher)
+        add_states(corpus, settings.tokens.whole_words, state_store, states, teacher)
     for vectors, read in teachers:
         add_vectors(corpus, vectors, read)
 

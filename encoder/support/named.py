@@ -8,7 +8,6 @@ from encoder.support.files import read_regular, require_path, state_folder
 
 MODELS = Path(__file__).parents[1] / "models"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-OPTIONAL_MODELS = ("multilingual",)  # trained by newsift's recipes, too large for the wheel
 CARD = "card.md"
 CARD_BYTES = 2**20
 
@@ -36,13 +35,8 @@ def model_directory(name_or_path: str | Path) -> Path:
                 return folder / name_or_path
     path = require_path("model", name_or_path)
     if not path.is_dir():
-        how = (
-            "; `newsift models add FILE|URL --digest HEX` adds it"
-            if str(path) in OPTIONAL_MODELS
-            else ""
-        )
         names = ", ".join(named_models()) or "none"
-        fault = f"no such directory, nor a model that is here ({names}){how}"
+        fault = f"no such directory, nor a model that is here ({names})"
         raise ModelError(f"model {str(name_or_path)!r}: {fault}")
     return path
 

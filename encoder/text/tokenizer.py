@@ -23,7 +23,7 @@ from encoder.text.clean import (
 )
 from encoder.text.fast_clean import MISSED, expand, make_buffers, plain_characters, scan
 from encoder.text.fast_wordpiece import make_lexicon
-from encoder.text.scripts import ScriptPart
+from encoder.text.split import split_words
 from encoder.text.vocabulary import Vocabulary
 
 CACHED_CHUNKS = 2**16
@@ -92,16 +92,15 @@ class Tokenizer:
     def _read(self, side: Side, chunk: str) -> list[Word]:
         return [
             self._word(word) if len(word) <= CACHED_LETTERS else self._make_word(word)
-            for word in self.vocabulary.split(clean_chunk(chunk, side))
+            for word in split_words(clean_chunk(chunk, side))
         ]
 
-    def _make_word(self, word: str | ScriptPart) -> Word:
-        text, letters, term = (word, word, word) if isinstance(word, str) else word
-        ids = self.vocabulary.pieces(letters)
-        index = NO_SLOT if self.idf is None else slot(term)
+    def _make_word(self, word: str) -> Word:
+        ids = self.vocabulary.pieces(word)
+        index = NO_SLOT if self.idf is None else slot(word)
         if self.idf is None or index == NO_SLOT:
-            return Word(text, ids, NO_SLOT, 0.0)
-        return Word(text, ids, index, self.idf.table.item(index))
+            return Word(word, ids, NO_SLOT, 0.0)
+        return Word(word, ids, index, self.idf.table.item(index))
 
     def _tokens(self, data: bytes, bounds: I64, side: Side) -> Tokens:
         """`data` has the texts in UTF-8, `bounds` [n + 1] where each begins and the last ends."""

@@ -49,7 +49,6 @@ GROUPS = {
     },
     "Operate": {
         "check": "Check the configuration and the topics.",
-        "plan": "Plan workers, cores and memory for a rate of posts.",
         "replay": "Send the posts of files to the posts topic.",
         "backfill": "Filter past posts again, for one seed.",
         "background": "Build the posts that thresholds are computed from.",

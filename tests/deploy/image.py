@@ -26,17 +26,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from encoder.support.files import cache_root
 from newsift.broker.server import running
 from newsift.cli.processes import free_port
 from tests.broker.clients import read_to_end, until, write
-from tests.deploy.cluster.dry_run import show
-from tests.deploy.cluster.go import Unavailable
-from tests.deploy.cluster.pod_runner import is_ready
-from tests.deploy.kustomize import Object, build
-from tests.deploy.manifests import HERE, Stack
-from tests.deploy.pods import SECRET, Workload, inside, items, mapping, quantity
+from tests.deploy.manifests import HERE, SECRET
+from tests.deploy.objects import Object, Stack, Workload, at, items, mapping, quantity
 
 ROOT = HERE.parents[1]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
@@ -68,6 +65,14 @@ PRIVATE_KEY = re.compile(
     rb"|\bgh[pousr]_[A-Za-z0-9]{36}\b"
 )
 REMEDY = "in NEWSIFT_CACHE"  # of the warning that compiled code cannot be stored
+
+
+class Unavailable(RuntimeError):
+    """What is needed cannot be had here; the message says why."""
+
+
+def show(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
 
 
 def call(*command: str | Path, **options: Any) -> str:
@@ -249,10 +254,8 @@ class Container:
         process["env"] = [*process["env"], *self._environment()]
         if "command" in self.box:
             process["args"] = [*self.box["command"], *self.box.get("args", ())]
-        limits = mapping(self.box, "resources", "limits")
+        limits = mapping(self.box, "resources.limits")
         cpus, memory = quantity(limits["cpu"]), quantity(limits["memory"])
-        assert cpus
-        assert memory
         linux["resources"] = {
             "memory": {"limit": int(memory)}, "cpu": {"period": 100_000, "quota": int(cpus * 1e5)},
         }  # fmt: skip
@@ -268,7 +271,7 @@ class Container:
     def _environment(self) -> Iterator[str]:
         """The manifest's variables, and where Kafka and a free port are here."""
         for entry in items(self.box, "env"):
-            if inside(entry, "valueFrom", "fieldRef", "fieldPath") == "metadata.name":
+            if at(entry, "valueFrom.fieldRef.fieldPath") == "metadata.name":
                 yield f"{entry['name']}={POD}"
             elif "value" in entry:
                 yield f"{entry['name']}={entry['value']}"
@@ -287,14 +290,21 @@ class Container:
             if "configMap" in volume:
                 folder = self.folder / "config"
                 folder.mkdir(exist_ok=True)
-                (folder / "config.yaml").write_text(self.work.config_text or "", "utf-8")
+                (folder / "config.yaml").write_text(self.work.config_text, "utf-8")
                 result["source"] = str(folder)
             elif "emptyDir" in volume:
                 result |= {"type": "tmpfs", "source": "tmpfs"}
-                limit = quantity(inside(volume, "emptyDir", "sizeLimit"))
-                yield result | {"options": [*options, "mode=1777", f"size={int(limit or 0)}"]}
+                limit = quantity(at(volume, "emptyDir.sizeLimit"))
+                yield result | {"options": [*options, "mode=1777", f"size={int(limit)}"]}
                 continue
             yield result | {"options": [*options, "rbind"]}
+
+    def is_ready(self) -> bool:
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
 
     def pid(self) -> int:
         return int((self.folder / "pid").read_text("ascii"))
@@ -384,7 +394,7 @@ class Trial:
         self.expected = matched_pairs(expected.read_bytes().splitlines())
         self.written: Counter[tuple[str, str]] = Counter()
         config = folder / "config.yaml"
-        config.write_text(work.config_text or "", "utf-8")
+        config.write_text(work.config_text, "utf-8")
         env = os.environ | {"NEWSIFT_CONFIG": str(config), "NEWSIFT_KAFKA": kafka}
         call(newsift, "topics", "create", env=env)
         call(newsift, "seeds", "add", SAMPLES / "seeds", "--no-preview", env=env)
@@ -404,7 +414,7 @@ class Trial:
         began = time.monotonic()
         process = self.worker.start()
         try:
-            until(lambda: process.poll() is not None or is_ready(self.worker.port), 120.0)
+            until(lambda: process.poll() is not None or self.worker.is_ready(), 120.0)
             if process.poll() is not None:
                 raise RuntimeError(f"the worker: exit {process.poll()}: {self.worker.read_log()}")
             self.seconds = time.monotonic() - began
@@ -455,7 +465,7 @@ class Trial:
         }  # fmt: skip
         self.expect(rights(pid) == expected, f"the worker's rights are {rights(pid)}")
         limit = cgroup_value(pid, "memory.limit_in_bytes", "memory.max")
-        due = quantity(inside(self.work.main, "resources", "limits", "memory"))
+        due = quantity(at(self.work.main, "resources.limits.memory"))
         self.expect(limit == due, f"the worker's memory is limited to {limit} bytes")
 
     def lose_function(self) -> None:
@@ -513,8 +523,7 @@ def try_image(folder: Path) -> list[str]:
 
 
 def run_worker(image: Image, folder: Path) -> list[str]:
-    stack = Stack(build(HERE / "base").objects)
-    work = next(each for each in stack.workloads if each.is_worker)
+    work = next(each for each in Stack.build(HERE / "base").workloads if each.is_worker)
     group = int(work.pod["securityContext"]["fsGroup"])
     with claimed(folder / "claim", group) as claim, running() as broker:
         trial = Trial(image, folder, claim, broker.address, work)

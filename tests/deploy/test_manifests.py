@@ -1,16 +1,139 @@
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
-from tests.deploy.kustomize import build
 from tests.deploy.manifests import HERE, TREE, faults, main
-from tests.deploy.mutations import MUTATIONS, Mutation
-from tests.deploy.pods import Workload
+from tests.deploy.objects import Stack
 
 ROOT = Path(__file__).parents[2]
+WORKER, COLLECTOR = "base/worker.yaml", "base/collector.yaml"
+CONFIG, MONITOR = "base/config.yaml", "base/pod-monitor.yaml"
+POLICIES = "base/network-policies.yaml"
+SCALED, GPU = "overlays/keda/scaled-object.yaml", "overlays/gpu/worker.yaml"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mistake that a person makes, and the field that the fault's line has to name."""
+
+    file: str
+    old: str
+    new: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).stem}: {self.field}: {' '.join(self.new.split()) or 'removed'}"
+
+    def apply(self, tree: Path, target: Path) -> Path:
+        """A copy of the tree with this mistake."""
+        copytree(tree, target)
+        file = target / self.file
+        text = file.read_text("utf-8")
+        assert self.old in text, self
+        file.write_text(text.replace(self.old, self.new, 1), "utf-8")
+        return target
+
+
+TLS = "bootstrap_servers: kafka.kafka.svc:9092"
+NAME_FIELD = "fieldPath: metadata.name"
+CLAIM = """  volumeClaimTemplates:
+    - metadata:
+        name: cache
+      spec:
+        accessModes:
+          - ReadWriteOnce
+        resources:
+          requests:
+            storage: 1Gi
+"""
+TMP = "        - name: tmp\n          emptyDir:\n            sizeLimit: 64Mi\n"
+CACHE_DIR = "        - name: cache\n          emptyDir: {}\n"
+MUTATIONS = (
+    Mutation(SCALED, "lagThreshold:", "lagThreshhold:", "lagThreshhold"),
+    Mutation(SCALED, "consumerGroup:", "consumergroup:", "consumergroup"),
+    Mutation(SCALED, "        offsetResetPolicy: earliest\n", "", "offsetResetPolicy"),
+    Mutation(SCALED, "Policy: earliest", "Policy: latest", "offsetResetPolicy"),
+    Mutation(SCALED, "newsift-ingest", "newsift", "consumerGroup"),
+    Mutation(SCALED, "topic: tweets", "topic: tweet", "topic"),
+    Mutation(SCALED, "kafka.kafka.svc:9092", "kafka:9092", "bootstrapServers"),
+    Mutation(SCALED, '"5000"', '"5k"', "lagThreshold"),
+    Mutation(SCALED, '"5000"', "5000", "lagThreshold"),
+    Mutation(SCALED, "maxReplicaCount: 8", "maxReplicaCount: 9", "maxReplicaCount"),
+    Mutation(SCALED, "  maxReplicaCount: 8\n", "", "maxReplicaCount"),
+    Mutation(SCALED, "minReplicaCount: 1", "minReplicaCount: 0", "minReplicaCount"),
+    Mutation(SCALED, "  minReplicaCount: 1\n", "", "minReplicaCount"),
+    Mutation(SCALED, "Seconds: 300", "Seconds: 30", "stabilizationWindowSeconds"),
+    Mutation(SCALED, "    name: newsift-worker\n", "    name: worker\n", "scaleTargetRef"),
+    Mutation(
+        SCALED, "    name: newsift-worker\n", "    name: newsift-collector\n", "scaleTargetRef"
+    ),
+    Mutation(SCALED, "kind: StatefulSet", "kind: Deployment", "scaleTargetRef"),
+    Mutation(SCALED, "maxReplicaCount:", "maxReplicas:", "maxReplicas"),
+    Mutation("overlays/keda/worker.yaml", "replicas: null", "replicas: 2", "replicas"),
+    Mutation("overlays/keda/worker.yaml", "newsift-worker", "worker", "StatefulSet/worker"),
+    Mutation("overlays/keda/kustomization.yaml", "  - scaled-object.yaml\n", "", "ScaledObject"),
+    Mutation("base/kustomization.yaml", "  - pod-monitor.yaml\n", "", "PodMonitor"),
+    Mutation("base/kustomization.yaml", "resources:", "resource:", "resource"),
+    Mutation("base/namespace.yaml", "enforce: restricted", "enforce: baseline", "enforce"),
+    Mutation(WORKER, "PeriodSeconds: 30", "PeriodSeconds: 12", "terminationGracePeriodSeconds"),
+    Mutation(CONFIG, "shutdown_s: 10", "shutdown_s: 60", "terminationGracePeriodSeconds"),
+    Mutation(WORKER, "livenessProbe:", "livenesProbe:", "livenesProbe"),
+    Mutation(WORKER, "path: /readyz", "path: /healthz", "readinessProbe"),
+    Mutation(WORKER, "path: /healthz", "path: /health", "startupProbe"),
+    Mutation(WORKER, "containerPort: 6066", "containerPort: 8080", "port"),
+    Mutation(
+        WORKER, "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "readOnlyRoot"
+    ),
+    Mutation(WORKER, "        runAsNonRoot: true\n", "", "runAsNonRoot"),
+    Mutation(WORKER, "Escalation: false", "Escalation: true", "allowPrivilegeEscalation"),
+    Mutation(WORKER, "                - ALL\n", "                - NET_RAW\n", "capabilities"),
+    Mutation(WORKER, "              memory: 1536Mi\n", "", "limits.memory"),
+    Mutation(WORKER, "memory: 1Gi", "memory: 2Gi", "requests.memory"),
+    Mutation(WORKER, "runAsGroup: 10001", "runAsGroup: 0", "runAsGroup"),
+    Mutation(WORKER, "newsift/compiled", "newsift", "cache"),
+    Mutation(WORKER, TMP, f"{TMP}{CACHE_DIR}", "there twice"),
+    Mutation(
+        WORKER,
+        "- name: cache\n              mountPath: /var",
+        "- name: tmp\n              mountPath: /var",
+        "emptyDir",
+    ),
+    Mutation(WORKER, CLAIM, "", "cache"),
+    Mutation(WORKER, "OnRootMismatch", "Always", "fsGroupChangePolicy"),
+    Mutation(WORKER, "newsift:0.1.0-cpu", "newsift:latest", "image"),
+    Mutation(WORKER, "newsift:0.1.0-cpu", "newsift", "image"),
+    Mutation(WORKER, NAME_FIELD, "fieldPath: metadata.uid", "NEWSIFT_KAFKA__INSTANCE_ID"),
+    Mutation(WORKER, "KAFKA__INSTANCE_ID", "KAFKA_INSTANCE_ID", "NEWSIFT_KAFKA_INSTANCE_ID"),
+    Mutation(WORKER, "enableServiceLinks: false", "enableServiceLinks: true", "enableServiceLinks"),
+    Mutation(WORKER, "replicas: 2", "replicas: 12", "replicas"),
+    Mutation(WORKER, "serviceName: newsift-worker", "serviceName: worker", "serviceName"),
+    Mutation(WORKER, "clusterIP: None", "clusterIP: ''", "clusterIP"),
+    Mutation(WORKER, "maxUnavailable: 1", "maxUnavailable: 0", "PodDisruptionBudget"),
+    Mutation(COLLECTOR, "replicas: 1", "replicas: 2", "replicas"),
+    Mutation(COLLECTOR, "- bluesky", "- blueskies", "command"),
+    Mutation(COLLECTOR, "whenDeleted: Retain", "whenDeleted: Delete", "RetentionPolicy"),
+    Mutation(COLLECTOR, "mountPath: /var/lib/newsift", "mountPath: /var/lib/state", "state"),
+    Mutation(CONFIG, "partitions: 8", "partitions: 6", "maxReplicaCount"),
+    Mutation(CONFIG, "partitions:", "partition:", "topics.partition"),
+    Mutation(CONFIG, "host: 0.0.0.0", "host: 127.0.0.1", "web.host"),
+    Mutation(CONFIG, TLS, f"{TLS}\n      security_protocol: SSL", "tls"),
+    Mutation(CONFIG, TLS, TLS.replace("9092", "9093"), "NetworkPolicy"),
+    Mutation(CONFIG, TLS, f"{TLS}\n      group: filter", "consumerGroup"),
+    Mutation(CONFIG, TLS, f"{TLS}\n      password: secret", "password"),
+    Mutation(POLICIES, "port: 6066", "port: 6067", "NetworkPolicy"),
+    Mutation(
+        POLICIES, "name: newsift\n  policyTypes", "name: sift\n  policyTypes", "NetworkPolicy"
+    ),
+    Mutation(MONITOR, "port: web", "port: metrics", "port"),
+    Mutation(MONITOR, "name: newsift\n  podMetrics", "name: sift\n  podMetrics", "PodMonitor"),
+    Mutation(GPU, '              nvidia.com/gpu: "1"\n', "", "nvidia.com/gpu"),
+    Mutation(GPU, "0.1.0-cuda\n          env", "0.1.0-cpu\n          env", "image"),
+)
 
 
 def test_the_manifests_have_no_fault_together_or_alone() -> None:
@@ -49,8 +172,7 @@ def test_the_command_prints_a_line_for_each_fault_and_exits_with_1(tmp_path: Pat
 
 
 def test_the_images_have_the_version_of_the_code() -> None:
-    made = [*build(HERE / "overlays/keda").objects, *build(HERE / "overlays/gpu").objects]
-    sets = [Workload(item, {}) for item in made if item["kind"] == "StatefulSet"]
-    images = {box["image"] for work in sets for box in work.containers}
+    stacks = [Stack.build(HERE / name) for name in ("overlays/keda", "overlays/gpu")]
+    images = {work.main["image"] for stack in stacks for work in stack.workloads}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert images == {f"newsift:{version}-cpu", f"newsift:{version}-cuda"}

@@ -48,7 +48,7 @@ def small_model(
         Idf(np.random.default_rng(seed).uniform(0.5, 9, SLOTS).astype(np.float32)) if mix else None
     )
     weights = random_weights(config, len(LINES), seed)
-    return export(weights, WordPiece.from_lines(LINES), idf, mix, [background()], {"note": 1}, {})
+    return export(weights, WordPiece.from_lines(LINES), idf, mix, background(), {"note": 1}, {})
 
 
 def exact_scores(posts: Embeddings, seeds: Embeddings) -> NDArray[np.float64]:

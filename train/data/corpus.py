@@ -16,7 +16,6 @@ from train.data.readers import (
     crisis_posts,
     files,
     pair_sets,
-    read_by_language,
     read_posts,
     read_stories,
     reports,
@@ -41,7 +40,6 @@ class Corpus:
     claims: list[TrainingArticle]
     pairs: list[Pair]
     sentences: list[str] = field(default_factory=list)  # from the articles
-    languages: dict[str, list[str]] = field(default_factory=dict)  # everyday posts with a language
 
     @property
     def pair_posts(self) -> list[str]:
@@ -67,9 +65,8 @@ def read_corpus(data: Path, skips: SkippedRows) -> Corpus:
         kind = claims if name + CLAIMS in names else stories
         kind.append(pair.story for pair in own)
     articles = held_out.filter_stories(chain(*stories))
-    streams = read_streams(data, skips)
     posts = chain(
-        *streams.values(),
+        filter(is_training, read_tweets(data, skips)),
         read_more_posts(data, skips),
         (post.text for post in crisis_posts(data, skips) if split_of_event(post.event) == "train"),
         (title for title, _ in articles if len(title.split()) > SHORT_TITLE),
@@ -80,11 +77,6 @@ def read_corpus(data: Path, skips: SkippedRows) -> Corpus:
         held_out.filter_stories(chain(*claims)),
         list(chain(*pairs.values())),
         list(filter(held_out.allows_post, dict.fromkeys(sentences(articles)))),
-        {
-            language: list(filter(held_out.allows_post, some))
-            for language, some in streams.items()
-            if language
-        },
     )
 
 
@@ -134,39 +126,23 @@ def read_articles(data: Path, skips: SkippedRows) -> Iterator[TrainingArticle]:
         yield from read_stories(file, skips)
 
 
-def read_streams(data: Path, skips: SkippedRows) -> dict[str, list[str]]:
-    """Read the everyday posts for training, by language."""
-    streams: dict[str, list[str]] = {}
-    for text, language in read_tweets(data, skips):
-        if is_training(text):
-            streams.setdefault(language, []).append(text)
-    return streams
-
-
 def read_more_posts(data: Path, skips: SkippedRows) -> Iterator[str]:
     """Read `posts/`, without near-copies of the everyday posts for evaluation."""
     if paths := files(data, "posts").values():
-        everyday = chain.from_iterable(read_everyday(data, SkippedRows()).values())
-        held_out = HeldOutKeys([], everyday, [])
+        held_out = HeldOutKeys([], read_everyday(data, SkippedRows()), [])
         yield from filter(
             held_out.allows_post, chain.from_iterable(read_posts(file, skips) for file in paths)
         )
 
 
-def read_everyday(data: Path, skips: SkippedRows) -> dict[str, set[str]]:
-    """Read the distinct everyday posts for evaluation, by language."""
-    posts: dict[str, set[str]] = {}
-    for text, language in read_tweets(data, skips):
-        if not is_training(text):
-            posts.setdefault(language, set()).add(text)
-    return posts
+def read_everyday(data: Path, skips: SkippedRows) -> set[str]:
+    """Read the distinct everyday posts for evaluation."""
+    return {post for post in read_tweets(data, skips) if not is_training(post)}
 
 
-def read_tweets(data: Path, skips: SkippedRows) -> Iterator[tuple[str, str]]:
-    """Read all everyday posts with their languages."""
-    return chain.from_iterable(
-        read_by_language(file, skips) for file in files(data, "tweets").values()
-    )
+def read_tweets(data: Path, skips: SkippedRows) -> Iterator[str]:
+    """Read all everyday posts."""
+    return chain.from_iterable(read_posts(file, skips) for file in files(data, "tweets").values())
 
 
 def is_training(post: str) -> bool:

@@ -91,12 +91,7 @@ def read_crisis_posts(file: Path, skips: SkippedRows) -> Iterator[CrisisPost]:
 
 def read_posts(file: Path, skips: SkippedRows) -> Iterator[str]:
     """Read everyday posts with the key `text`."""
-    return (text for text, _ in read_by_language(file, skips))
-
-
-def read_by_language(file: Path, skips: SkippedRows) -> Iterator[tuple[str, str]]:
-    """Read everyday posts with their `lang`, or ""."""
-    return read_rows(file, skips, lambda r: (text_under(r, "text"), str(r.get("lang") or "")))
+    return read_rows(file, skips, lambda row: text_under(row, "text"))
 
 
 def read_markdown(file: Path) -> TrainingArticle:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -28,26 +27,24 @@ def export(
     vocabulary: Vocabulary,
     idf: Idf | None,
     mix: float,
-    background: Sequence[Sequence[str]],  # of each language
+    background: Sequence[str],
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
 ) -> Model:
-    posts = list(chain(*background))
-    if len(posts) < CHECKED_TEXTS:
-        raise InputError(f"background: {len(posts)} posts are too few; give some thousands")
+    if len(background) < CHECKED_TEXTS:
+        raise InputError(f"background: {len(background)} posts are too few; give some thousands")
     config = weights.config
-    tokens = Tokenizer(vocabulary, idf, config).posts(posts)
+    tokens = Tokenizer(vocabulary, idf, config).posts(background)
     reference = Siamese.from_weights(weights).eval()
     dense = vectors(reference, tokens.ids, tokens.offsets)
     offsets = tokens.offsets[: CHECKED_TEXTS + 1]
     ids = tokens.ids[: offsets[-1]]
-    ends = tuple(accumulate(map(len, background))) if len(background) > 1 else ()
     return Model(
         weights=weights,
         vocabulary=vocabulary,
         idf=idf,
         mix=mix,
-        background=Embeddings(unit_rows(dense), tokens.lexical, mix, "", ends),
+        background=Embeddings(unit_rows(dense), tokens.lexical, mix, ""),
         check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
         article_check=article_check(reference, tokens.ids),
         metrics=metrics,

@@ -5,7 +5,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,17 +23,14 @@ from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
 from encoder.support.letters import fold
 from encoder.text.clean import article_chunks, clean_chunk, post_chunks
-from encoder.text.scripts import split_scripts
 from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer, Tokens
-from encoder.text.vocabulary import Scripts, Vocabulary, WordLevel, WordPiece
+from encoder.text.vocabulary import Vocabulary, WordLevel, WordPiece
 from train.data.corpus import Corpus
 from train.data.readers import TrainingArticle
 from train.recipe import TEACHER, Recipe, TokenOptions
 from train.teacher.minilm import WIDTH, Teacher, whole
 from train.teacher.store import TeacherPair, TextVectors, VectorStore
-from train.teacher.use import Use
-from train.teacher.use import letters as entry_letters
 from train.teacher.wordllama import WordLlama
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -88,7 +85,6 @@ T = TypeVar("T")
 SAMPLE = 40_000
 MIN_LETTERS = 3  # of a whole word
 TOKENS = "tokens"  # subfolder of the teacher's vectors of single tokens
-MIN_POSTS = 3  # of a language, of which few are known, that a word is in to be counted there
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MIN_GATE = np.float32(1e-3)
 
@@ -114,10 +110,7 @@ def make_start(
     if tokens.vectors == TEACHER:
         assert store is not None
         assert directions is not None
-        if tokens.kind == Scripts.kind:
-            vocabulary, vectors = teacher_scripts(directions, store, texts, tokens.most)
-        else:
-            vocabulary, vectors = teacher_tokens(directions, store, texts, tokens.whole_words)
+        vocabulary, vectors = teacher_tokens(directions, store, texts, tokens.whole_words)
     else:
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
@@ -154,23 +147,10 @@ def teacher_tokens(
         own.add(missing, teacher.texts(missing))
     vectors = unit_rows(own.get([*lines, *more]))
     if isinstance(store, TeacherPair):
-        second = WordLlama().texts([entry_letters(line) for line in [*lines, *more]])
+        second = WordLlama().texts([line.removeprefix("##") or line for line in [*lines, *more]])
         vectors = store.combine(vectors, second)
     vectors = unit_rows((vectors - vectors[: len(lines)].mean(0)) @ directions)
     return WordPiece.from_lines([*lines, *more]), vectors
-
-
-def teacher_scripts(
-    directions: F32, store: TextVectors, texts: Corpus, most: int
-) -> tuple[Scripts, F32]:
-    """Return word pieces of many scripts, with the teacher's vectors."""
-    teacher, own = Use(), VectorStore(store.folder / TOKENS, store.width)
-    lines = teacher.vocabulary(counted_words(texts, split_scripts), most)
-    read = [entry_letters(line) for line in lines]
-    if missing := own.missing(read):
-        own.add(missing, teacher.texts(missing))
-    vectors = unit_rows(own.get(read))
-    return Scripts.from_lines(lines), unit_rows((vectors - vectors.mean(0)) @ directions)
 
 
 def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
@@ -178,7 +158,7 @@ def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
     if not count:
         return []
     words: Counter[str] = Counter()
-    for word, times in counted_words(texts, split_words).items():
+    for word, times in counted_words(texts).items():
         words[fold(word)] += times
     long = (
         word
@@ -188,7 +168,7 @@ def frequent_words(texts: Corpus, pieces: WordPiece, count: int) -> list[str]:
     return [word for word, _ in zip(long, range(count), strict=False)]
 
 
-def counted_words(texts: Corpus, split: Callable[[str], list[str]]) -> Counter[str]:
+def counted_words(texts: Corpus) -> Counter[str]:
     """Count the words as written."""
     posts, articles = every_text(texts)
     chunks = {
@@ -198,7 +178,7 @@ def counted_words(texts: Corpus, split: Callable[[str], list[str]]) -> Counter[s
     words: Counter[str] = Counter()
     for side, counts in chunks.items():
         for chunk, times in counts.items():
-            for word in split(clean_chunk(chunk, side)):
+            for word in split_words(clean_chunk(chunk, side)):
                 words[word] += times
     return words
 
@@ -218,11 +198,7 @@ def from_file(tokens: TokenOptions, file: Path | None, config: AstConfig) -> tup
 
 
 def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tuple[Shares, Shares]:
-    """Compute the document frequency of tokens in posts and articles, and of words in short texts.
-
-    A word has its largest share over the languages: its share of all texts together would make
-    the common words of each language look rare.
-    """
+    """Compute the document frequency of tokens, and of words in short texts."""
     reader = Tokenizer(vocabulary, Idf(np.ones(SLOTS, np.float32)), config)
     pieces = np.zeros(vocabulary.size)
     posts, articles = every_text(texts)
@@ -230,17 +206,10 @@ def frequencies(vocabulary: Vocabulary, texts: Corpus, config: AstConfig) -> tup
         map(reader.posts, blocks_of(posts)), map(reader.articles, blocks_of(articles))
     ):
         pieces += distinct_pieces(tokens, vocabulary.size)
-    words = [word_shares(reader, [*posts, *texts.sentences])]
-    words += (word_shares(reader, some, MIN_POSTS) for some in texts.languages.values())
-    return pieces / max(len(posts) + len(articles), 1), np.max(words, axis=0)
-
-
-def word_shares(reader: Tokenizer, texts: list[str], fewest: int = 1) -> Shares:
-    """Compute the document frequency of words; 0 in fewer than `fewest` texts: [slots]."""
-    counts = np.zeros(SLOTS)
-    for tokens in map(reader.posts, blocks_of(texts)):
-        counts += np.bincount(tokens.lexical.slots, minlength=SLOTS)
-    return np.where(counts < fewest, 0, counts) / max(len(texts), 1)
+    short, words = [*posts, *texts.sentences], np.zeros(SLOTS)
+    for tokens in map(reader.posts, blocks_of(short)):
+        words += np.bincount(tokens.lexical.slots, minlength=SLOTS)
+    return pieces / max(len(posts) + len(articles), 1), words / max(len(short), 1)
 
 
 def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from tests.worker.fake import Command
 
 RUN = (  # in this order: what one makes, the next reads
     "filter", "topics create", "topics check", "replay", "check", "config check", "config show",
-    "plan", "seeds add", "seeds list", "seeds show", "seeds set", "seeds export", "seeds import",
+    "seeds add", "seeds list", "seeds show", "seeds set", "seeds export", "seeds import",
     "labels import", "labels list", "labels export", "events list", "matches",
     "dead-letters list", "embed", "explain", "schemas", "models list", "status", "seeds remove",
 )  # fmt: skip

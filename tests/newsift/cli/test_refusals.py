@@ -134,7 +134,6 @@ REFUSED = [
     ("watch --webhook http://127.0.0.1:1/ --secret-file /", "--secret-file: "),
     ("watch --webhook http://127.0.0.1:1/ --group newsift-ingest", "--group "),
     ("watch --listen 127.0.0.1:99999", "--listen "),
-    ("plan --rate 6000 --seeds 1000 --drain 9", "--drain"),
     ("embed posts.jsonl --out x.jsonl", "must end in .safetensors"),
     ("labels ask storm", "needs a terminal"),
     ("labels import no_labels.jsonl --yes", "holds no label"),

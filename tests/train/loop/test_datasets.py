@@ -20,7 +20,6 @@ from train.data.corpus import (
     is_training,
     read_corpus,
     read_everyday,
-    read_streams,
 )
 from train.data.readers import (
     CrisisPost,
@@ -140,11 +139,10 @@ def test_near_copies_of_any_held_out_text_are_recognized(
 
 def test_everyday_posts_either_train_or_evaluate(data: Path) -> None:
     every = {row["text"] for row in read(data / "tweets" / "everyday.jsonl.gz")}
-    train = set(read_streams(data, SkippedRows())[""])
-    judge = read_everyday(data, SkippedRows())[""]
-    assert train | judge == every
-    assert not train & judge
-    assert train == set(filter(is_training, every))
+    evaluating = read_everyday(data, SkippedRows())
+    assert evaluating == {text for text in every if not is_training(text)}
+    training = every.intersection(read_corpus(data, SkippedRows()).posts)
+    assert training == every - evaluating
 
 
 def test_more_posts_are_no_copies_of_everyday_posts_that_evaluate(tmp_path: Path) -> None:
@@ -169,17 +167,6 @@ def test_the_background_holds_no_copy_of_a_post_that_trains_or_sets_thresholds(
     assert both
     assert evaluating.intersection(wordless)
     assert set(read_background(tmp_path, SkippedRows())) == both | evaluating.intersection(wordless)
-
-
-def test_everyday_posts_are_grouped_by_language(tmp_path: Path) -> None:
-    posts = [{"text": f"post number {i}", "lang": ("nl", "th", "")[i % 3]} for i in range(60)]
-    write(tmp_path / "tweets/a.jsonl", posts)
-    result = read_corpus(tmp_path, SkippedRows())
-    taught_ones = [row for row in posts if is_training(row["text"])]
-    assert set(result.posts) == {row["text"] for row in taught_ones}
-    assert result.languages == {
-        code: [row["text"] for row in taught_ones if row["lang"] == code] for code in ("nl", "th")
-    }
 
 
 def test_each_text_has_its_own_tokens_and_teacher_vector(data: Path, tmp_path: Path) -> None:

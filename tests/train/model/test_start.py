@@ -1,6 +1,5 @@
 import gzip
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,17 +148,6 @@ def test_idf_and_gates_are_those_of_a_count_by_hand(recipe: Recipe, tmp_path: Pa
         assert start.gates[start.vocabulary.pieces(word)[0]] == pytest.approx(gate, abs=1e-5)
     assert start.idf.table[slot("neverseen")] == pytest.approx(-math.log(1e-5), rel=1e-5)
     assert start.gates[LINES.index("[PAD]")] == np.float32(1e-3)
-
-
-def test_a_word_common_in_its_language_has_a_low_idf(recipe: Recipe, tmp_path: Path) -> None:
-    dutch = ["het city", "het storm", "het river", "het Netanyahu", "brexit"]
-    plain = make_start(recipe, TEXTS, stored(tmp_path / "cache")).idf.table
-    corpus = replace(TEXTS, languages={"nl": dutch})
-    table = make_start(recipe, corpus, VectorStore(tmp_path / "cache", WIDTH)).idf.table
-    assert table[slot("het")] == pytest.approx(-math.log(4 / 5 + 1e-5), rel=1e-5)
-    assert plain[slot("het")] == pytest.approx(-math.log(1e-5), rel=1e-5)
-    changed = set(np.flatnonzero(table != plain).tolist())
-    assert changed == {slot("het")}, "what fewer than three posts hold is not counted there"
 
 
 def test_the_main_directions_keep_the_variance_of_the_texts(tmp_path: Path) -> None:

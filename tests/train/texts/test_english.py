@@ -1,5 +1,8 @@
+import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +11,12 @@ from click.testing import CliRunner
 
 from encoder.errors import InputError
 from tests.train.folders import folder, read
-from tests.train.languages.test_gather import repository, source
 from train.data.corpus import read_corpus
-from train.data.readers import SkippedRows, copy_key
-from train.languages import english
-from train.languages.english import MOST, data_keys, gather_english, is_english, main
-from train.languages.sources import Clones, TextSource, read_sources
-from train.languages.texts import rows
+from train.data.readers import SkippedRows, copy_key, share
+from train.texts import english
+from train.texts.english import MOST, data_keys, gather_english, is_english, main
+from train.texts.sources import Clones, Form, TextSource, read_sources
+from train.texts.texts import choose_texts, rows, sentences, shuffle
 
 TWEETS = [f"@friend the river number {i} has flooded our town http://t.co/{i}" for i in range(40)]
 REUTERS = """-- UPDATE 2-River town {i} counts the cost of its flood
@@ -24,6 +26,32 @@ REUTERS = """-- UPDATE 2-River town {i} counts the cost of its flood
  (Reporting by A. Reporter)
 """
 LONG = "Nobody in the town had expected so much water from so small a river, number {i}. "
+
+
+def source(form: Form = "lines", **how: Any) -> TextSource:
+    defaults = {"repo": "a/b", "commit": "0" * 40, "licence": "", "files": {}}
+    return TextSource(form=form, **(defaults | how))
+
+
+def repository(home: Path, name: str, files: dict[str, str]) -> str:
+    made = home / name
+    for path, text in files.items():
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (made / path).write_text(text, "utf-8")
+    environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
+    me = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(made), *me, *words]
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment
+        ).stdout
+
+    git("init", "--quiet")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    git("add", ".")
+    git("commit", "--quiet", "--message=all")
+    return git("rev-parse", "HEAD").strip()
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +170,43 @@ def test_the_sources_have_every_kind() -> None:
     sources = read_sources(english.SOURCES_FILE)
     assert {kind for each in sources for kind in each.files} == set(MOST)
     assert all(each.licence for each in sources)
+
+
+def test_a_missing_repository_is_refused_in_one_line(tmp_path: Path) -> None:
+    clones = Clones(tmp_path / "clones", f"file://{tmp_path}/none/")
+    with pytest.raises(InputError, match=r"a\+b: git fetch failed .*delete the clone") as caught:
+        list(clones.read_all(source(), "x"))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "clones/a+b").exists()
+
+
+def test_without_git_the_command_is_refused_in_one_line(tmp_path: Path) -> None:
+    data, none = folder(tmp_path / "data"), os.environ | {"PATH": str(tmp_path)}
+    options = ["--data", str(data), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "train.texts.english", *options]
+    done = subprocess.run(command, capture_output=True, text=True, env=none, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("newsift: git: cannot be started")
+    assert done.stderr.count("\n") == 1
+
+
+def test_json_is_read_whole_or_by_lines_however_deep() -> None:
+    fields = source("json", fields=["context", "question"])
+    document = {"data": [{"paragraphs": [{"context": "c", "qas": [{"question": "q", "id": "i"}]}]}]}
+    assert list(rows(fields, "a.json", json.dumps(document).encode())) == [("c",), ("q",)]
+    lines = b'{"question": "one"}\n{"question": "two"}\n'
+    assert list(rows(fields, "a.json", lines)) == [("one",), ("two",)]
+
+
+def test_long_texts_are_cut_into_sentences() -> None:
+    assert sentences("Kurz. Ganz kurz.") == ["Kurz. Ganz kurz."]
+    long = "Ein Satz. " * 30
+    assert sentences(long.strip()) == ["Ein Satz."] * 30
+
+
+def test_chosen_texts_are_unchanged() -> None:
+    texts = [f"A post  with two spaces number {i}" for i in range(200)]
+    result = choose_texts([*texts, "a POST with two spaces number 7!", "short"], set(), 150)
+    assert len(result) == 150
+    assert set(result) < set(texts)
+    assert list(shuffle(texts)) == sorted(texts, key=lambda text: share(f"drawn {text}"))

@@ -1,6 +1,6 @@
 """Gather English tweets, headlines, news sentences and Reddit posts from public repositories.
 
-python -m train.languages.english --data ../shared/data --out FILE.jsonl.gz [--clones DIR]
+python -m train.texts.english --data ../shared/data --out FILE.jsonl.gz [--clones DIR]
 
 Put FILE into `posts/` of the data folder: training uses its texts, evaluation never does. None of
 them occurs elsewhere in the folder. Clones are stored in FILE.clones. The output is reproducible.
@@ -17,9 +17,8 @@ import click
 from train.command import run_command
 from train.data.readers import LINKS_AND_MENTIONS, SkippedRows, copy_key, files
 from train.data.readers import rows as data_rows
-from train.languages.gather import ENGLISH, write
-from train.languages.sources import Clones, TextSource, read_sources
-from train.languages.texts import choose_texts, rows, sentences, shuffle
+from train.texts.sources import Clones, TextSource, read_sources
+from train.texts.texts import choose_texts, rows, sentences, shuffle, write
 
 SOURCES_FILE = Path(__file__).with_name("english.yaml")
 SENTENCES = "sentences"
@@ -65,7 +64,7 @@ def gather_english(
     by_kind: dict[str, list[str]] = {}
     for kind, limit in most.items():
         texts = filter(is_english, read_texts(sources, clones, kind))
-        by_kind[kind] = choose_texts(texts, ENGLISH, exclusions, limit)
+        by_kind[kind] = choose_texts(texts, exclusions, limit)
         exclusions |= set(map(copy_key, by_kind[kind]))
     return by_kind
 
@@ -84,11 +83,10 @@ def data_keys(data: Path) -> set[str]:
 def read_texts(sources: Iterable[TextSource], clones: Clones, kind: str) -> Iterator[str]:
     """Read the texts of one kind; the fields of a row are joined."""
     for source in sources:
-        for own, paths in source.paths():
-            if own == kind:
-                for path, raw in clones.read_all(source, paths[0]):
-                    texts = (clean(" ".join(row)) for row in rows(source, path, raw))
-                    yield from chain(*map(sentences, texts)) if kind == SENTENCES else texts
+        for pattern in source.files.get(kind, ()):
+            for path, raw in clones.read_all(source, pattern):
+                texts = (clean(" ".join(row)) for row in rows(source, path, raw))
+                yield from chain(*map(sentences, texts)) if kind == SENTENCES else texts
 
 
 def clean(text: str) -> str:

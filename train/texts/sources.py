@@ -1,4 +1,4 @@
-"""Files of public repositories that train and evaluate models, unmodified."""
+"""Files of public repositories that train or judge models, unmodified."""
 
 import os
 import subprocess
@@ -14,47 +14,23 @@ import yaml
 
 from encoder.errors import InputError, one_line
 
-SOURCES_FILE = Path(__file__).with_name("sources.yaml")
-
-Use = Literal[
-    "posts",  # train the model
-    "sentences",  # train it
-    "parallel",  # train it, in pairs with English
-    "originals",  # evaluate it, and never train
-    "topics",  # the same
-    "crises",  # the same, with labels
-]
-
-# words: one sentence per line; its spaces only separate words, and are removed.
-# pattern: the first group of each match.
-Form = Literal["lines", "words", "conllu", "table", "json", "pattern"]
+Form = Literal["lines", "table", "json", "pattern"]  # pattern: the first group of each match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSource:
-    """Files of one repository at one commit, by language, crisis or kind of text.
-
-    Parallel ones come in pairs.
-    """
+    """Files of one repository at one commit, by kind of text or by crisis."""
 
     repo: Annotated[str, msgspec.Meta(pattern=r"^[\w.-]+/[\w.-]+$")]
     commit: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
     licence: str
-    use: Use
     form: Form
-    files: dict[str, list[str | tuple[str, str]]]
+    files: dict[str, list[str]]  # `*` in a path matches anything
     fields: list[str | int] = field(default_factory=list)  # columns, or keys of JSON
-    delimiter: str = ""  # of tables; empty: chosen by the file's extension
-    quote: str = '"'
     pattern: str = ""  # a regular expression; ^ and $ match at lines
 
-    def paths(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """(language, (path,)) pairs; (language, (path, english_path)) for parallel files."""
-        for language, entries in self.files.items():
-            yield from ((language, (path,) if isinstance(path, str) else path) for path in entries)
 
-
-def read_sources(file: Path = SOURCES_FILE) -> list[TextSource]:
+def read_sources(file: Path) -> list[TextSource]:
     return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), list[TextSource])
 
 
@@ -66,10 +42,6 @@ class Clones:
 
     def __init__(self, folder: Path, home: str = GITHUB) -> None:
         self._folder, self._home = folder, home
-
-    def read(self, source: TextSource, path: str) -> bytes:
-        """One file at the commit of its source."""
-        return git(self._clone(source), "show", f"{source.commit}:{path}")
 
     def read_all(self, source: TextSource, path: str) -> Iterator[tuple[str, bytes]]:
         """Every file that a path with `*` matches, with its own path."""
@@ -87,7 +59,7 @@ class Clones:
 
     def _fetch(self, source: TextSource, clone: Path) -> None:
         """Fetch only this commit; git loads a file when it is read, or all where `*` is used."""
-        wide = any("*" in path for _, paths in source.paths() for path in paths)
+        wide = any("*" in path for paths in source.files.values() for path in paths)
         temporary = clone.with_name(f".{clone.name}")
         temporary.mkdir(parents=True, exist_ok=True)
         git(temporary, "init", "--quiet", "--bare")

@@ -1,0 +1,284 @@
+"""The objects of a kustomization, and the workloads among them."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+from worker.config import Config
+from worker.config.load import load
+
+# The fields of Kubernetes 1.37, KEDA 2.21 and the Prometheus operator 0.85. A type is the name of a
+# scalar, `#Name`, [type] for a list, {"*": type} for a map, or a map from field to type.
+FIELDS: dict[str, Any] = json.loads(Path(__file__).with_name("fields.json").read_text("utf-8"))
+SCALARS: dict[str, tuple[type, ...]] = {
+    "string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float),
+    "scalar": (str, int, float),
+}  # fmt: skip
+FILE = "kustomization.yaml"
+READ = {"apiVersion", "kind", "namespace", "resources", "patches"}
+# Lists that a patch merges into, and the field by which it recognises an item.
+MERGED = {
+    "containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
+    "volumeMounts": "mountPath", "ports": "containerPort",
+}  # fmt: skip
+FACTORS = {
+    "": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
+}  # fmt: skip
+PASSWORD = "NEWSIFT_KAFKA__PASSWORD"
+Object = dict[str, Any]
+
+
+def at(value: Any, path: str) -> Any:
+    """What lies under the names of a path, or None."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def mapping(value: Any, path: str) -> Object:
+    result = at(value, path)
+    return result if isinstance(result, dict) else {}
+
+
+def items(value: Any, path: str) -> list[Object]:
+    """The mappings of a list."""
+    result = at(value, path)
+    return [item for item in result if isinstance(item, dict)] if isinstance(result, list) else []
+
+
+def quantity(value: Any) -> float:
+    """A Kubernetes quantity as a number; 0 where it is none."""
+    match = re.fullmatch(r"(\d+\.?\d*)([a-zA-Z]*)", str(value))
+    return float(match[1]) * FACTORS.get(match[2], 0.0) if match else 0.0
+
+
+def title(item: Object) -> str:
+    return f"{item.get('kind')}/{at(item, 'metadata.name')}"
+
+
+class UniqueLoader(yaml.SafeLoader):
+    """Refuses a key that is there twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        if len(set(keys)) < len(keys):
+            raise yaml.constructor.ConstructorError(problem=f"a key is there twice: {keys}")
+        return super().construct_mapping(node, deep)
+
+
+def value_faults(value: Any, kind: Any, path: str) -> Iterator[str]:
+    kind = FIELDS[kind[1:]] if isinstance(kind, str) and kind[0] == "#" else kind
+    if value is None or kind == "any":
+        return
+    if isinstance(kind, str):
+        if not isinstance(value, SCALARS[kind]) or isinstance(value, bool) > (kind == "boolean"):
+            yield f"{path}: {value!r} is not {kind}"
+    elif not isinstance(value, type(kind)):
+        yield f"{path}: is not {'list' if isinstance(kind, list) else 'mapping'}"
+    elif isinstance(kind, list):
+        for number, item in enumerate(value):
+            yield from value_faults(item, kind[0], f"{path}[{number}]")
+    else:
+        for name, inner in value.items():
+            yield from value_faults(inner, kind.get(name, kind.get("*", "any")), f"{path}.{name}")
+            if not {name, "*"} & kind.keys():
+                yield f"{path}.{name}: unknown field; did you mean {get_close_matches(name, kind)}?"
+
+
+@dataclass
+class Stack:
+    """The objects of a kustomization, the files it read and what is wrong with it."""
+
+    objects: list[Object] = field(default_factory=list)
+    files: set[Path] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+
+    @classmethod
+    def build(cls, folder: Path) -> "Stack":
+        """As `kubectl kustomize` does; what is not read here is a fault."""
+        stack = cls()
+        for recipe in stack._read(folder / FILE):
+            stack.faults += [f"{FILE}: {key} is not read here" for key in recipe.keys() - READ]
+            for entry in recipe.get("resources") or ():
+                stack._add(folder / str(entry))
+            for patch in recipe.get("patches") or ():
+                stack._patch(folder / str(at(patch, "path")))
+            for item in stack.objects:
+                if item.get("kind") != "Namespace" and "namespace" in recipe:
+                    facts = mapping(item, "metadata")
+                    item["metadata"] = facts | {"namespace": recipe["namespace"]}
+        return stack
+
+    def _read(self, file: Path) -> list[Object]:
+        self.files.add(file.resolve())
+        try:
+            documents = list(yaml.load_all(file.read_text("utf-8"), UniqueLoader))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            self.faults.append(f"{file.name}: cannot be read ({' '.join(str(error).split())})")
+            return []
+        objects = [document for document in documents if isinstance(document, dict)]
+        if not objects or len(objects) < len(documents):
+            self.faults.append(f"{file.name}: is empty, or holds what is not a mapping")
+        return objects
+
+    def _add(self, path: Path) -> None:
+        inner = Stack.build(path) if path.is_dir() else Stack(self._read(path))
+        self.objects += inner.objects
+        self.files |= inner.files
+        self.faults += inner.faults
+
+    def _patch(self, file: Path) -> None:
+        for change in self._read(file):
+            same = [each for each in self.objects if title(each) == title(change)]
+            if not same:
+                self.faults.append(f"{file.name}: patches {title(change)}, which is not there")
+            for each in same:
+                result = merged(each, change)
+                each.clear()
+                each.update(result)
+
+    def field_faults(self) -> Iterator[str]:
+        """Fields that the API does not have, values of another type, objects that are twice."""
+        titles = [title(item) for item in self.objects]
+        for name, item in zip(titles, self.objects, strict=True):
+            kind = f"{item.get('apiVersion')}/{item.get('kind')}"
+            if kind not in FIELDS or titles.count(name) > 1:
+                yield f"{name}: is there twice, or of no kind that this check has the fields of"
+            yield from value_faults(item, FIELDS.get(kind, "any"), name)
+
+    def of(self, kind: str) -> list[Object]:
+        return [item for item in self.objects if item.get("kind") == kind]
+
+    @cached_property
+    def workloads(self) -> list["Workload"]:
+        configs = {str(at(each, "metadata.name")): each for each in self.of("ConfigMap")}
+        return [Workload(i, configs) for i in self.of("StatefulSet") + self.of("Deployment")]
+
+    def selected(self, item: Object) -> list["Workload"]:
+        """The workloads whose pods a Service, budget, policy or monitor is about."""
+        selector = mapping(item, "spec.selector") or mapping(item, "spec.podSelector")
+        labels = selector if item.get("kind") == "Service" else mapping(selector, "matchLabels")
+        return [each for each in self.workloads if each.has(labels)]
+
+
+def merged(old: Any, new: Any, name: str = "") -> Any:
+    """A strategic merge: maps key by key, null removes, some lists item by item."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        both = old | {key: merged(old.get(key), value, key) for key, value in new.items()}
+        return {key: value for key, value in both.items() if value is not None}
+    key = MERGED.get(name)
+    if key is None or not isinstance(old, list) or not isinstance(new, list):
+        return new
+    changes = {item.get(key): item for item in new}
+    present = [merged(item, changes.pop(item.get(key), {})) for item in old]
+    return list(changes.values()) + present
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A StatefulSet or Deployment of newsift, and the ConfigMaps beside it."""
+
+    item: Object
+    configs: dict[str, Object]
+
+    def has(self, labels: Object) -> bool:
+        own = mapping(self.item, "spec.template.metadata.labels")
+        return all(own.get(name) == value for name, value in labels.items())
+
+    @property
+    def kind(self) -> Any:
+        return self.item.get("kind")
+
+    @property
+    def replicas(self) -> Any:
+        return mapping(self.item, "spec").get("replicas", 1)
+
+    @property
+    def pod(self) -> Object:
+        return mapping(self.item, "spec.template.spec")
+
+    @property
+    def main(self) -> Object:
+        return next(iter(items(self.pod, "containers")), {})
+
+    @property
+    def command(self) -> list[str]:
+        """What runs; the image's own entry point starts a worker."""
+        words = self.main.get("command") or ["faust", "-A", "worker", "worker"]
+        return [*words, *(self.main.get("args") or ())]
+
+    @property
+    def is_worker(self) -> bool:
+        return self.command[:4] == ["faust", "-A", "worker", "worker"] or (
+            self.command[:2] == ["newsift", "worker"]
+        )
+
+    @property
+    def is_collector(self) -> bool:
+        return self.command[:2] == ["newsift", "collect"] and len(self.command) > 2
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The environment: values, and None for what is read from elsewhere."""
+        return {str(each.get("name")): each.get("value") for each in items(self.main, "env")}
+
+    @property
+    def kept(self) -> tuple[str, Any]:
+        """What has to outlive the pod, and its path."""
+        if self.is_worker:
+            return "cache", self.variables.get("NEWSIFT_CACHE")
+        option = self.command.index("--state") if "--state" in self.command[:-1] else None
+        return "state", self.command[option + 1] if option else self.variables.get("NEWSIFT_STATE")
+
+    @property
+    def config_text(self) -> str:
+        """The file that NEWSIFT_CONFIG names, out of its ConfigMap."""
+        path = Path(str(self.variables.get("NEWSIFT_CONFIG")))
+        _, volume = self.volume_at(path)
+        text = mapping(self.configs.get(str(at(volume, "configMap.name"))), "data").get(path.name)
+        return text if isinstance(text, str) else ""
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration that the process sees; raises ConfigError."""
+        given = {name: str(value) for name, value in self.variables.items() if value is not None}
+        if PASSWORD in self.variables and "SASL" in f"{self.config_text}{given}":
+            given[PASSWORD] = "from a Secret"
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "config.yaml"
+            file.write_text(self.config_text, "utf-8")
+            return load(file, given).config
+
+    @property
+    def claims(self) -> list[Object]:
+        return items(self.item, "spec.volumeClaimTemplates")
+
+    @property
+    def volumes(self) -> dict[str, Object]:
+        """The volumes by name; a claim template stands as a claim."""
+        names = [str(at(claim, "metadata.name")) for claim in self.claims]
+        claims: dict[str, Object] = {name: {"persistentVolumeClaim": {}} for name in names}
+        return {str(each.get("name")): each for each in items(self.pod, "volumes")} | claims
+
+    def port(self, name: Any) -> Any:
+        """The number of a port of the container, by name or number."""
+        for each in items(self.main, "ports"):
+            if name in (each.get("name"), each.get("containerPort")):
+                return each.get("containerPort")
+        return None
+
+    def volume_at(self, path: Any) -> tuple[Path, Object]:
+        """The innermost mount that holds a path, and its volume; empty where there is none."""
+        mounts = {Path(str(m.get("mountPath"))): m for m in items(self.main, "volumeMounts")}
+        holding = [mount for mount in mounts if Path(str(path)).is_relative_to(mount)]
+        mount = max(holding, key=lambda each: len(each.parts), default=Path("/"))
+        return mount, self.volumes.get(str(mounts.get(mount, {}).get("name")), {})
