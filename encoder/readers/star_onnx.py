@@ -1,0 +1,174 @@
+"""The star transformer on a CPU: ONNX Runtime, with weights and activations in int8.
+
+The graph follows from the settings and is built here; a model directory holds weights alone. The
+scales of activations are fixed, sums of products are whole numbers, and a text is padded to a
+length that follows from its own: so its vector has the same bits alone and in any batch.
+
+In the shapes n is the number of texts, L their padded length, h of heads, k the width of a head and
+w that of the model.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from encoder.model.star_settings import (
+    EPSILON,
+    FIRST_POSITION,
+    StarSettings,
+    distance_buckets,
+)
+from encoder.model.weights import F32, I32
+from encoder.readers.onnx_graph import FLOAT, INT64, OnnxGraph
+
+Arrays = Mapping[str, NDArray[Any]]
+LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # a text is padded to the next of them
+BATCH_TOKENS = 1024  # padding included; more do not fit the core's own cache
+ZERO = 128  # the code of 0 among activations, which are unsigned
+HIDDEN = -1e9  # the logit of a token that is not seen
+
+
+@dataclass(slots=True)
+class StarGraph:
+    """Builds the graph of one model from its stored weights."""
+
+    settings: StarSettings
+    weights: Arrays
+    graph: OnnxGraph
+
+    def build(self) -> bytes:
+        graph, width = self.graph, self.settings.width
+        ids = graph.input("ids", INT64, ("n", "L"))
+        bias = graph.input("bias", FLOAT, (1, self.settings.heads, "L", "L"))
+        unseen = graph.input("unseen", FLOAT, ("n", 1, 1, "L"))  # HIDDEN for padding
+        shares = graph.input("shares", FLOAT, ("n", 1, "L"))  # of each token in the mean
+        positions = graph.input("positions", FLOAT, ("L", width))
+        codes = graph.add("Gather", self._stored("tokens.codes"), ids)
+        scales = graph.add("Gather", self._stored("tokens.scales"), ids)
+        scales = graph.add("Unsqueeze", scales, self._whole("last", [2]))
+        x = graph.add("Mul", graph.add("Cast", codes, to=FLOAT), scales)  # [n, L, w]
+        x = self._norm(graph.add("Add", x, positions), "norm")
+        bias = graph.add("Add", bias, unseen)  # [n, h, L, L]
+        for number in range(self.settings.layers):
+            x = self._layer(x, bias, f"layers.{number}")
+        mean = graph.add("Squeeze", graph.add("MatMul", shares, x), self._whole("one", [1]))
+        axes = graph.constant("axes.weight", self.weights["axes.weight"].T.astype(np.float32))
+        return graph.model(graph.add("MatMul", mean, axes), ("n", self.settings.dim))
+
+    def _layer(self, x: str, bias: str, name: str) -> str:
+        graph, heads = self.graph, self.settings.heads
+        projected = self._linear(x, f"{name}.attention.query_key_value")  # [n, L, 3w]
+        by_head = graph.add("Reshape", projected, self._whole("by head", [0, 0, 3 * heads, -1]))
+        q, k, v = (
+            graph.add(
+                "Slice", by_head, self._whole(f"head {part * heads}", [part * heads]),
+                self._whole(f"head {(part + 1) * heads}", [(part + 1) * heads]),
+                self._whole("last", [2]),
+            )
+            for part in range(3)
+        )  # fmt: skip
+        q = graph.add("Transpose", q, perm=[0, 2, 1, 3])  # [n, h, L, k]; scaled when it is stored
+        k = graph.add("Transpose", k, perm=[0, 2, 3, 1])  # [n, h, k, L]
+        v = graph.add("Transpose", v, perm=[0, 2, 1, 3])  # [n, h, L, k]
+        logits = graph.add("Add", graph.add("MatMul", q, k), bias)  # [n, h, L, L]
+        mixed = graph.add("MatMul", graph.add("Softmax", logits, axis=-1), v)
+        mixed = graph.add("Transpose", mixed, perm=[0, 2, 1, 3])  # [n, L, h, k]
+        joined = graph.add("Reshape", mixed, self._whole("joined", [0, 0, self.settings.width]))
+        y = self._linear(joined, f"{name}.attention.output")
+        x = self._norm(graph.add("Add", x, y), f"{name}.attention_norm")
+        wide = graph.add("Gelu", self._linear(x, f"{name}.widen"))  # [n, L, inner]
+        return self._norm(graph.add("Add", x, self._linear(wide, f"{name}.narrow")), f"{name}.norm")
+
+    def _linear(self, x: str, name: str) -> str:
+        """The product with a matrix in int8, of activations that are rounded to uint8."""
+        graph = self.graph
+        scale = self._stored(f"{name}.input_scale")
+        zero = graph.constant("zero", np.array(ZERO, np.uint8))
+        rounded = graph.add("QuantizeLinear", x, scale, zero)
+        exact = graph.add("DequantizeLinear", rounded, scale, zero)
+        matrix = graph.add(
+            "DequantizeLinear",
+            self._stored(f"{name}.codes"),
+            self._stored(f"{name}.scales"),
+            axis=1,
+        )
+        return graph.add("Add", graph.add("MatMul", exact, matrix), self._stored(f"{name}.bias"))
+
+    def _norm(self, x: str, name: str) -> str:
+        return self.graph.add(
+            "LayerNormalization", x, self._stored(f"{name}.weight"), self._stored(f"{name}.bias"),
+            axis=-1, epsilon=EPSILON,
+        )  # fmt: skip
+
+    def _stored(self, name: str) -> str:
+        return self.graph.constant(name, self.weights[name])
+
+    def _whole(self, name: str, values: Sequence[int]) -> str:
+        """A constant of whole numbers."""
+        return self.graph.constant(name, np.array(values, np.int64))
+
+
+class StarOnnx:
+    """Reads texts as token ids; thread-safe."""
+
+    def __init__(self, settings: StarSettings, weights: Arrays) -> None:
+        self._settings = settings
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # the encoder gives each thread texts of its own
+        content = StarGraph(settings, weights, OnnxGraph()).build()
+        self._session = onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"]
+        )
+        by_distance = weights["distances.weight"]
+        self._biases = {length: attention_bias(settings, by_distance, length) for length in LENGTHS}
+        self._positions: F32 = weights["positions.weight"][FIRST_POSITION:]
+
+    def forward(self, texts: Sequence[I32]) -> F32:
+        """The vectors of texts, each with its relay and its end: [texts, d], not normalised."""
+        out = np.zeros((len(texts), self._settings.dim), np.float32)
+        for rows, length in batches(texts):
+            out[rows] = self._run([texts[row] for row in rows], length)
+        return out
+
+    def _run(self, texts: Sequence[I32], length: int) -> F32:
+        ids = np.zeros((len(texts), length), np.int64)
+        sizes = np.array(list(map(len, texts)))
+        for row, text in zip(ids, texts, strict=True):
+            row[: len(text)] = text
+        real = np.arange(length) < sizes[:, None]  # [n, L]
+        inputs = {
+            "ids": ids,
+            "bias": self._biases[length],
+            "unseen": np.where(real, 0, HIDDEN).astype(np.float32)[:, None, None, :],
+            "shares": (real / sizes[:, None]).astype(np.float32)[:, None, :],
+            "positions": self._positions[:length],
+        }
+        (vectors,) = self._session.run(None, inputs)
+        return np.asarray(vectors, np.float32)
+
+
+def attention_bias(settings: StarSettings, by_distance: F32, length: int) -> F32:
+    """What is added to the logits of every text of this length: [1, h, L, L]."""
+    place = np.arange(length)
+    distance = place - place[:, None]  # of the token that is seen
+    bias = by_distance[distance_buckets(distance)].transpose(2, 0, 1)
+    if settings.window is not None:
+        near = np.abs(distance) <= settings.window
+        relay = (place == 0) | (place == 0)[:, None]
+        bias = np.where(near | relay, bias, HIDDEN)
+    return np.ascontiguousarray(bias[None], np.float32)
+
+
+def batches(texts: Sequence[I32]) -> Iterator[tuple[list[int], int]]:
+    """Texts of one padded length, so many at a time, with that length."""
+    by_length: dict[int, list[int]] = {}
+    for row, text in enumerate(texts):
+        length = next(length for length in LENGTHS if len(text) <= length)
+        by_length.setdefault(length, []).append(row)
+    for length, rows in sorted(by_length.items()):
+        size = max(1, BATCH_TOKENS // length)
+        yield from ((rows[i : i + size], length) for i in range(0, len(rows), size))

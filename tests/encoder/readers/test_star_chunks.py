@@ -1,0 +1,47 @@
+from collections.abc import Sequence
+
+import numpy as np
+
+from encoder.model.weights import F32, I32
+from encoder.readers.star_chunks import BEFORE, CHUNK_TOKENS, END, START, chunks_of, read_texts
+from encoder.score.lexical import SparseRows
+from encoder.text.tokenizer import Tokens
+
+LENGTHS = [3, 0, CHUNK_TOKENS, 2 * CHUNK_TOKENS + 1]
+
+
+def make_tokens(lengths: list[int]) -> Tokens:
+    ids = np.arange(sum(lengths), dtype=np.int32) % 90
+    offsets = np.cumsum([0, *lengths]).astype(np.int64)
+    words = SparseRows(np.zeros(len(lengths) + 1, np.int64), ids[:0], np.zeros(0, np.float32))
+    return Tokens(ids, offsets, words)
+
+
+def read(chunks: Sequence[I32]) -> F32:
+    """A vector for each chunk, by its second token and its length."""
+    rows = [[chunk[1], len(chunk), 1] for chunk in chunks]
+    return np.array(rows, np.float32).reshape(-1, 3)
+
+
+def test_each_chunk_has_a_relay_and_an_end_and_together_they_have_all_tokens() -> None:
+    tokens = make_tokens(LENGTHS)
+    chunks, counts = chunks_of(tokens)
+    assert counts.tolist() == [1, 0, 1, 3]
+    assert all(chunk[0] == START and chunk[-1] == END for chunk in chunks)
+    assert np.array_equal(np.concatenate([chunk[1:-1] for chunk in chunks]) - BEFORE, tokens.ids)
+
+
+def test_no_texts_have_no_chunks() -> None:
+    assert chunks_of(make_tokens([]))[0] == []
+    assert read_texts(make_tokens([]), read, lead=True).shape == (0, 3)
+
+
+def test_a_texts_vector_is_the_mean_of_its_chunks_the_lead_counted_twice() -> None:
+    tokens = make_tokens(LENGTHS)
+    for lead in (False, True):
+        vectors = read_texts(tokens, read, lead)
+        assert np.array_equal(vectors[1], np.zeros(3))
+        rows = read(chunks_of(make_tokens(LENGTHS))[0][2:]).astype(np.float64)
+        units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        total = units.sum(0) + (units[0] if lead else 0)
+        np.testing.assert_allclose(vectors[3], total / np.linalg.norm(total), atol=1e-6)
