@@ -217,7 +217,8 @@ class StarTraining:
         tensors = {f"model/{name}": value for name, value in self.star.state_dict().items()}
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam/{number}/{key}": value for key, value in state.items()}
-        Checkpoint(tensors, {"step": self.step}).write(file)
+        values = {"step": self.step, "layers": self.recipe.layers, "window": self.recipe.window}
+        Checkpoint(tensors, values).write(file)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         tensors = checkpoint.tensors
