@@ -30,17 +30,14 @@ from newsift.operations.cluster_status import (
 )
 from newsift.operations.workers import (
     ANSWER_ERRORS,
-    TOO_FEW,
     http_get,
     kafka_cluster_id,
-    parse_drift,
     worker_addresses,
 )
 from newsift.statistics.labels import LabelState
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.topics import admin_client, check_topics
-from worker.match.drift import describe_drift
 from worker.posts.times import rfc3339
 from worker.text import one_line, shorten
 
@@ -169,7 +166,7 @@ def query_workers(addresses: Iterable[str]) -> list[Row]:
 
 def query_worker(address: str) -> Row:
     """`error` is the reason if the worker does not answer."""
-    row: Row = {"address": address, "error": "", "ready": False, "reason": "", "drift": None}
+    row: Row = {"address": address, "error": "", "ready": False, "reason": ""}
     try:
         status, body = http_get(address, "/readyz", WORKER_ANSWER_S)
         answer = msgspec.json.decode(body)
@@ -191,13 +188,7 @@ def read_metrics(page: str) -> Row:
                 row[key] = sample.labels.get(label, "")[:MAX_REASON_CHARS]
             elif key := GAUGE_METRICS.get(sample.name, ""):
                 row[key] = max(row[key] or 0, sample.value)
-    drifting = parse_drift(page)
-    events = {
-        event: describe_drift(measure for measure in drifting or () if measure.event == event)
-        for event in {measure.event for measure in drifting or ()}
-    }
-    drift = None if drifting is None else describe_drift(drifting) or TOO_FEW
-    return row | {"drift": drift, "drift_by_event": events}
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,14 +317,6 @@ class HealthMonitor:
 
     def summary(self) -> Row:
         return summarise(self._snapshot())
-
-    def drift(self) -> dict[str, str]:
-        """A sentence for each event that drifts."""
-        sentences: dict[str, str] = {}
-        for row in self._workers.value or ():
-            for event, sentence in (row.get("drift_by_event") or {}).items():
-                sentences[event] = sentences.get(event) or sentence
-        return sentences
 
     def status(self) -> Row:
         snapshot = self._snapshot()

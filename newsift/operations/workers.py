@@ -1,30 +1,25 @@
-"""The workers' web servers: which belong to this cluster, and the drift that they report."""
+"""The workers' web servers: which belong to this cluster, and how they are asked."""
 
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from itertools import chain
-from typing import Any
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from newsift.web.addresses import host_and_port
-from worker.config import Config, WebConfig
+from worker.config import Config
 from worker.kafka.reading import connected
-from worker.match.drift import DriftMeasure, describe_drift
 from worker.metrics.web import DEFAULT_PORT
 
 MAX_WORKERS = 64
 MAX_RESPONSE_BYTES = 2**24
 ANSWER_S = 1.0
 LOCAL_ADDRESSES = tuple(f"127.0.0.1:{port}" for port in range(DEFAULT_PORT, DEFAULT_PORT + 10))
-DRIFT_METRICS = {"newsift_pass_ratio": "passes", "newsift_high_share": "high"}
-TOO_FEW = "too few posts have come to tell"
 # Of a server that does not answer, or is not a worker.
 ANSWER_ERRORS = (
     OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError,
@@ -98,11 +93,6 @@ def kafka_cluster_id(config: Config) -> str:
         return cluster.cluster_id
 
 
-def local_web_address(web: WebConfig) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)
-    return host_and_port(host, web.port or DEFAULT_PORT)
-
-
 def http_get(address: str, path: str, seconds: float) -> tuple[int, bytes]:
     """Status and body, cut if too large; raises TimeoutError if too slow."""
     host, _, port = address.rpartition(":")
@@ -118,30 +108,3 @@ def http_get(address: str, path: str, seconds: float) -> tuple[int, bytes]:
         return answer.status, bytes(body)
     finally:
         connection.close()
-
-
-def read_drift(addresses: Iterable[str]) -> str | None:
-    """The drift that workers report; None where no worker answers."""
-    pages = []
-    for address in addresses:
-        try:
-            page = parse_drift(http_get(address, "/metrics", ANSWER_S)[1].decode())
-        except ANSWER_ERRORS:
-            continue
-        if page is not None:
-            pages.append(page)
-    return describe_drift(chain.from_iterable(pages)) or TOO_FEW if pages else None
-
-
-def parse_drift(page: str) -> Iterable[DriftMeasure] | None:
-    """The drift of seeds and events in a page of metrics; None if it is not a worker's."""
-    rows: defaultdict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
-    names = set()
-    for family in text_string_to_metric_families(page):
-        names.add(family.name)
-        for sample in family.samples if family.name in DRIFT_METRICS else ():
-            name = sample.labels.get("event", ""), sample.labels.get("seed", "")
-            rows[name][DRIFT_METRICS[family.name]] = sample.value
-    if not DRIFT_METRICS.keys() <= names:
-        return None
-    return [DriftMeasure(*name, **row) for name, row in rows.items()]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from encoder.errors import InputError
+from newsift.statistics.distributions import chi_square_quantile, clopper_pearson
 from newsift.statistics.labels import Draw, Label, Verdict
 from newsift.statistics.promise import (
     F64,
@@ -21,7 +22,6 @@ from newsift.statistics.promise import (
     cut_scores,
     finite_array,
 )
-from worker.match.bursts import chi_square_quantile, clopper_pearson
 from worker.posts.outcome import PostId
 
 Bounds = tuple[float, float]

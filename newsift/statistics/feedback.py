@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings, refuse_odd, thresholds
 from encoder.model.weights import I64
 from encoder.score.lexical import SLOTS
-from worker.match.bursts import binomial_tail
+from newsift.statistics.distributions import binomial_tail
 from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from encoder.errors import InputError
-from worker.match.bursts import CACHE_SIZE, beta_below, binomial_tail, log_beta
+from newsift.statistics.distributions import CACHE_SIZE, beta_below, binomial_tail, log_beta
 
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 
 import bench.background
-from bench.background import backgrounds, passes_of
+from bench.background import HIGH_SHARE, backgrounds, passes_of
 from bench.crises import CrisisPosts, exclude_background
 from encoder import Encoder
 from encoder.backends.choose import open_backend
 from encoder.embeddings import thresholds
 from encoder.errors import InputError
 from tests.encoder.small import background, small_model
-from worker.match.drift import HIGH_SHARE
 
 NEWS, ON, OFF = 60, 20, 5
 

@@ -156,7 +156,7 @@ class Owner:
 
     @property
     def partitions(self) -> set[int]:
-        return set(self._tenures.counts)
+        return {place.partition for place in self.consumer.assignment()}
 
     def tenures(self) -> dict[int, Tenure]:
         return {n: self._tenures[n] for n in self.partitions}

@@ -16,7 +16,8 @@ RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text("utf-8"))
 TESTS = "".join(file.read_text("utf-8") for file in (DEPLOY / "prometheus/tests").glob("*.yml"))
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "newsift.json").read_text("utf-8"))
 SCRAPED = {"instance", "job"}  # Prometheus adds these
-NAME = re.compile(r"\b(newsift_\w+)(?:\{([^}]*)\})?")
+NAME = re.compile(r"\b((?:event:)?newsift_[\w:]+)(?:\{([^}]*)\})?")
+RECORDING = [r for group in RULES["groups"] for r in group["rules"] if "record" in r]
 GROUPED = re.compile(r"\b(?:by|on|ignoring|without) \(([^)]*)\)")
 
 
@@ -30,12 +31,14 @@ def exported() -> dict[str, set[str]]:
             result |= {f"{row.name}_sum": own, f"{row.name}_count": own}
         else:
             result[row.name] = own
+    for rule in RECORDING:
+        result[rule["record"]] = set(GROUPED.findall(rule["expr"]))
     return result
 
 
 def expressions() -> Iterator[tuple[str, str]]:
     for group in RULES["groups"]:
-        yield from ((rule["alert"], rule["expr"]) for rule in group["rules"])
+        yield from ((rule.get("alert", "record"), rule["expr"]) for rule in group["rules"])
     for panel in DASHBOARD["panels"]:
         yield from ((panel["title"], target["expr"]) for target in panel["targets"])
 
@@ -64,8 +67,10 @@ def test_legends_name_labels_that_are_there() -> None:
 
 def test_every_alert_is_described_and_tested() -> None:
     tested = set(re.findall(r"Newsift\w+(?=\")|(?<=alertname: )Newsift\w+", TESTS))
-    alerts = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
+    rules = [rule for group in RULES["groups"] for rule in group["rules"]]
+    alerts = {rule["alert"]: rule for rule in rules if "alert" in rule}
     assert tested == set(alerts)
+    assert all(rule["record"] in TESTS for rule in RECORDING)
     for rule in alerts.values():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert set(rule["annotations"]) == {"summary", "description"}

@@ -67,7 +67,6 @@ def is_out_of_memory(error: Exception) -> bool:
 T = TypeVar("T", bound=Hashable)
 READ_AT_ONCE = 64  # messages; if one is not plain, each is read alone
 MIN_DISTINCT_SHARE = 0.9
-MAX_SAMPLE_POSTS = 4  # Drift is measured on so many posts of a batch.
 BEFORE_ANY_EXPIRY = np.iinfo(np.int64).min
 STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # stage: its crash point
 
@@ -86,10 +85,7 @@ class Outcome:
     events: Counter[str] = field(default_factory=Counter)  # matches
     vectors: list[Embeddings] = field(default_factory=list)  # a row for each match record
     posts_by_event: Counter[str] = field(default_factory=Counter)
-    # New story groups, by partition, event and minute.
-    stories: Counter[tuple[int, str, int]] = field(default_factory=Counter)
-    hits: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # posts that match each seed
-    sample: Embeddings | None = None  # of a few of the posts
+    stories: Counter[str] = field(default_factory=Counter)  # new story groups by event
     nears: list[tuple[list[Post], NearMissRows]] = field(default_factory=list)  # near misses
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
@@ -134,9 +130,6 @@ class BatchState:
         for record in records:
             outcome.posts_by_event.update(record.story_key.events if record.story_key else ())
         outcome.best = np.concatenate([outcome.best, pairs.best])
-        outcome.hits = pairs.hits if outcome.sample is None else outcome.hits + pairs.hits
-        if outcome.sample is None:
-            outcome.sample = posts[:: -(-len(posts) // MAX_SAMPLE_POSTS)]
         for seed in np.flatnonzero(pairs.hits).tolist():
             outcome.events[seeds.seeds[seed].event] += int(pairs.hits[seed])
 

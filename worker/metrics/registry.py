@@ -1,6 +1,5 @@
 """Every exported metric: name, type, labels and meaning. The names are stable."""
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from worker.posts.read import Reason
 from worker.text import escape_invisible
 
 if TYPE_CHECKING:
-    from worker.match.drift import DriftMeasure
     from worker.match.pipeline import Outcome
 
 
@@ -101,12 +99,6 @@ METRICS = (
          "event", (OTHER_EVENTS,)),
     _metric("stories_total", Counter, "Those of them that are the first to say so", "event",
             (OTHER_EVENTS,)),
-    _metric("bursts_total", Counter, "Minutes with far more stories than the hour before", "event",
-         (OTHER_EVENTS,)),
-    _metric("pass_ratio", Gauge, "Matches in parts of the promised rate, of the first 100 seeds by "
-         "id; of their events with an empty seed", "event seed"),
-    _metric("high_share", Gauge, "Share of posts that score as high as a tenth of the background",
-         "event seed"),
     _metric("batch_posts", Histogram, "Messages in a batch", buckets=SIZE_BUCKETS),
     _metric("stage_seconds", Histogram, "Seconds that a batch spends in a stage", "stage", STAGES,
          SECOND_BUCKETS),
@@ -141,7 +133,7 @@ METRICS = (
 
 
 MAX_NAMED_EVENTS = 100
-EVENT_METRICS = ("matches_total", "event_posts_total", "stories_total", "bursts_total")
+EVENT_METRICS = ("matches_total", "event_posts_total", "stories_total")
 MAX_EVENT_CHARS = 100
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -177,7 +169,7 @@ class Metrics:
             self._collectors["matches_total"].labels(self._event(event)).inc(n)
         for event, n in outcome.posts_by_event.items():
             self._collectors["event_posts_total"].labels(self._event(event)).inc(n)
-        for (_, event, _), n in outcome.stories.items():
+        for event, n in outcome.stories.items():
             self._collectors["stories_total"].labels(self._event(event)).inc(n)
         self._collectors["batch_posts"].observe(outcome.read)
         for stage, seconds in outcome.seconds.items():
@@ -188,18 +180,6 @@ class Metrics:
     def stage(self, name: str, seconds: float) -> None:
         """Records the time of wait, group, produce or commit; `batch` records the others."""
         self._collectors["stage_seconds"].labels(name).observe(seconds)
-
-    def burst(self, event: str) -> None:
-        self._collectors["bursts_total"].labels(self._event(event)).inc()
-
-    def drift(self, measures: "Iterable[DriftMeasure]") -> None:
-        for name in ("pass_ratio", "high_share"):
-            self._collectors[name].clear()
-        for measure in measures:
-            labels = metric_label(measure.event), metric_label(measure.seed)
-            for name, value in (("pass_ratio", measure.passes), ("high_share", measure.high)):
-                if not math.isnan(value):
-                    self._collectors[name].labels(*labels).set(value)
 
     def lag(self, partition: int, posts: int) -> None:
         self._collectors["lag_posts"].labels(str(partition)).set(max(posts, 0))

@@ -144,7 +144,6 @@ class StreamService(faust.Service):  # type: ignore[misc]
                 parts.metrics.lag(partition, backlog.lag)
             parts.metrics.in_flight(len(self._ledger))
             parts.control.report_metrics()
-            parts.metrics.drift(parts.flow.drift.measures())
             dog.observe(Observation(backlogs, parts.paused, parts.flow.finished))
 
     async def _backlogs(self, parts: WorkerParts) -> dict[int, Backlog]:

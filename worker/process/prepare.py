@@ -24,7 +24,6 @@ from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer, choose_partition
 from worker.kafka.settings import aiokafka_producer_settings
 from worker.kafka.topics import ensure_topics, require_fit_topics
-from worker.match.drift import HIGH_SHARE, Drift
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.records import encode_json
@@ -40,7 +39,6 @@ from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
 
-MAX_CALIBRATION_POSTS = 2_000
 MAX_PART_STOP_S = 2.0
 THREAD_SWITCH_S = 0.001  # The event loop waits no longer for a thread that runs Python.
 log = logging.getLogger("newsift.stream")
@@ -126,15 +124,11 @@ class WorkerParts:
         pipeline, self.embedder = build_pipeline(enc, config, perf_counter, MATCH_THREADS)
         await self.control.embed(self.embedder)
         await asyncio.to_thread(warm_up, enc, config.matching.why)
-        matching = config.matching
         background = self.embedder.background
-        high_scores = partial(high_score_thresholds, enc, background)
-        rate = None if matching.total_rate else matching.background_rate
-        drift = Drift(high_scores, rate, matching.threshold)
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
             *(config.topics, self.metrics),
-            drift, NearWatch(partial(background_thresholds, enc, background)), self.rejected_bytes,
+            NearWatch(partial(background_thresholds, enc, background)), self.rejected_bytes,
         )  # fmt: skip
         self.control.prepare = self.flow.prepare
         await asyncio.to_thread(self.flow.prepare, self._seeds())
@@ -183,14 +177,6 @@ def background_thresholds(
     return enc.thresholds(seeds, rate, background)
 
 
-def high_score_thresholds(enc: Encoder, background: Embeddings, seeds: Embeddings) -> F32:
-    """The score that a tenth of the background reaches, from a sample of it: [k]."""
-    sample = background[:: max(1, len(background) // MAX_CALIBRATION_POSTS)]
-    if len(sample) * HIGH_SHARE < 1:
-        return np.full(len(seeds), np.nan, np.float32)
-    return enc.thresholds(seeds, HIGH_SHARE, sample)
-
-
 def warm_up(enc: Encoder, why: bool) -> None:
     """Takes an invented match through all stages, so that everything is compiled."""
     fast_walk(b"", 0, 0, 0)
@@ -202,6 +188,4 @@ def warm_up(enc: Encoder, why: bool) -> None:
     with crashpoint.without_hook():
         edges = NearWatch(partial(background_thresholds, enc, enc.background)).edges(seeds)
         outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
-        if outcome.sample is not None:
-            outcome.sample.similarity(seeds.embeddings)  # as drift is measured
         group_matches(Batch(0, [message]), outcome, Tenures(0))

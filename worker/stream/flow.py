@@ -21,8 +21,6 @@ from worker import crashpoint
 from worker.config import TopicsConfig
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import ProducerRecord
-from worker.match.bursts import Bursts
-from worker.match.drift import Drift
 from worker.match.matcher import prepare_index
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
@@ -34,7 +32,7 @@ from worker.match.records import (
 )
 from worker.metrics.registry import Metrics
 from worker.posts.read import Reason
-from worker.posts.times import MINUTE_MS, rfc3339
+from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.tenures import Tenures
@@ -61,8 +59,7 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
             record = outcome.records[index]
             outcome.records[index] = with_group(record, group)
             if group.new:
-                minute = (batch.messages[record.source].timestamp or 0) // MINUTE_MS
-                outcome.stories.update((partition, event, minute) for event in key.events)
+                outcome.stories.update(key.events)
 
 
 MAX_TRACKED_BATCHES = 1024  # Each is larger than the limit, so no more are in flight.
@@ -134,7 +131,6 @@ class Flow:
         tenures: Tenures,
         topics: TopicsConfig,
         metrics: Metrics,
-        drift: Drift,
         near: NearWatch,
         rejected_bytes: RejectedBytes,
     ) -> None:
@@ -142,15 +138,14 @@ class Flow:
         self._ledger, self._tenures = ledger, tenures
         self._topics, self._metrics = topics, metrics
         self._executor = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
-        self._bursts, self._group_lock = Bursts(), Lock()
-        self.drift, self.near, self.finished = drift, near, 0
+        self._group_lock = Lock()
+        self.near, self.finished = near, 0
         self._rejected_bytes = rejected_bytes
 
     def prepare(self, seeds: SeedSet) -> None:
-        """Prepares a seed set for matching and measuring, before it is used."""
+        """Prepares a seed set for matching and for near misses, before it is used."""
         prepare_index(seeds)
         self.near.prepare(seeds)
-        self.drift.prepare(seeds)
 
     async def match(self, batch: Batch) -> Outcome:
         """Decodes, encodes and matches a batch under one seed set, and groups its matches."""
@@ -199,7 +194,6 @@ class Flow:
         time_s = time.time()
         self._metrics.batch(outcome, seconds_since(outcome.timestamps, time_s))
         self._metrics.progress(time_s)
-        self._report_bursts(outcome, int(time_s // 60))
         self.finished += 1
         self._ledger.finish(batch)
 
@@ -210,23 +204,11 @@ class Flow:
         outcome = self._pipeline.run(batch.messages, seeds, now, edges)
         if self._ledger.holds(batch):
             self.near.add(edges, outcome.nears, len(outcome.best))
-        if outcome.sample is not None:
-            measurements = outcome.hits, outcome.posts_by_event, outcome.sample
-            self.drift.add(seeds, len(outcome.best), *measurements)
         if outcome.matched and not self._ledger.is_turn_of(batch):
             return outcome, False
         if outcome.matched:
             self._group(batch, outcome)
         return outcome, True
-
-    def _report_bursts(self, outcome: Outcome, minute: int) -> None:
-        for burst in self._bursts.add(self._tenures.counts, outcome.stories, minute):
-            self._metrics.burst(burst.event)
-            log.warning(
-                "event %s: a burst of %d new stories in the minute of %s, after %d in %d minutes",
-                *(burst.event, burst.stories, rfc3339(burst.minute * 60_000), burst.before),
-                burst.minutes,
-            )
 
     def _group(self, batch: Batch, outcome: Outcome) -> None:
         began = perf_counter()

@@ -5,12 +5,10 @@ remembered of a partition still holds if no other worker has committed in it mea
 """
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from worker.match.bursts import StoryCounts
 from worker.match.groups import StoryGroups
 
 UNKNOWN_OFFSET = -1  # No broker has answered.
@@ -21,7 +19,6 @@ class Tenure:
     """What the worker remembers of a partition while it is assigned, and shortly after."""
 
     committed: int | None  # the offset at which another worker would go on
-    counts: StoryCounts
     groups: StoryGroups = field(default_factory=StoryGroups)
     revoked_at: float = inf  # while assigned; else by the event loop's clock
 
@@ -43,11 +40,7 @@ class Tenures:
     def __getitem__(self, partition: int) -> Tenure:
         """An empty tenure for a partition that is gone; a batch of an older epoch may name it."""
         tenure = self._current.get(partition) or self._away.get(partition)
-        return tenure or Tenure(None, StoryCounts(0))
-
-    @property
-    def counts(self) -> Mapping[int, StoryCounts]:
-        return {partition: tenure.counts for partition, tenure in self._current.items()}
+        return tenure or Tenure(None)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Commits the offsets of this worker."""
@@ -67,12 +60,11 @@ class Tenures:
 
     def assign(self, partitions: Iterable[int], committed: Mapping[int, int | None]) -> None:
         """A tenure continues if no other worker has committed in its partition."""
-        minute = int(time.time() // 60)
         for partition in partitions:
             offset = committed.get(partition, UNKNOWN_OFFSET)
             tenure = self._away.pop(partition, None)
             if tenure is None or tenure.committed != offset:
-                tenure = Tenure(offset, StoryCounts(minute))
+                tenure = Tenure(offset)
             tenure.revoked_at = inf
             self._current[partition] = tenure
         self.ready.set()

@@ -26,7 +26,6 @@ from tests.newsift.desk.client import DEADLINE_S
 from tests.newsift.desk.matched import HOSTILE
 from tests.newsift.worker_web import answering, worker_web
 from worker.errors import BrokerError
-from worker.match.drift import DriftMeasure
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -35,7 +34,6 @@ def full() -> Metrics:
     metrics = Metrics()
     metrics.model("ab" * 32, "kernel", 0.6)
     metrics.seeds(1, 2, 0, 0, 0, "5" * 12, 0.0)
-    metrics.drift([DriftMeasure("ferry", "", 12.0, 0.1)])
     metrics.offsets_lost(7)
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.open_transaction("tweets", 1, 3, 150.0)
@@ -49,7 +47,6 @@ def test_a_worker_reports_its_state() -> None:
     assert (row["error"], row["ready"], row["reason"]) == ("", False, "seeds are read")
     with worker_web(full(), Health("")) as address:
         row = query_worker(address)
-    assert row["drift"].startswith("event ferry passes 12 times")
     assert {name: row[name] for name in ("error", "ready", "reason", "model", "seed_set")} == {
         "error": "", "ready": True, "reason": "", "model": "ab" * 32, "seed_set": "5" * 12,
     }  # fmt: skip

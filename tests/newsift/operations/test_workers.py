@@ -1,23 +1,18 @@
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from math import nan
 from typing import Any
 
 import pytest
 
 from newsift.operations.workers import (
-    TOO_FEW,
     WorkerIdentity,
     http_get,
-    local_web_address,
     own_workers,
-    read_drift,
     worker_addresses,
 )
 from tests.newsift.worker_web import answering, dripping, worker_web
-from worker.config import Config, KafkaConfig, WebConfig, load_config
-from worker.match.drift import DriftMeasure
+from worker.config import Config, KafkaConfig, load_config
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -81,31 +76,9 @@ def test_gives_up_a_worker_that_drips() -> None:
         assert broken.wait(30)
 
 
-def test_reads_the_drift_of_a_worker() -> None:
-    metrics = Metrics()
-    with worker_web(metrics, Health()) as address:
-        assert read_drift([address]) == TOO_FEW
-        metrics.drift(
-            [DriftMeasure("fire\n\x1b", 'a "b"', 31.4, 0.1), DriftMeasure("fire", "", nan, 0.2)]
-        )
-        message = str(read_drift([address]))
-    assert message.startswith('seed a "b" passes 31 times the promised rate')
-
-
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"\xff", b'{"cluster_id": 1, "group": "group"}', b"a{b=\n", b"newsift_x 1"]
 )
 def test_another_server_is_no_worker(body: bytes) -> None:
     with answering(b"HTTP/1.1 200 OK\r\n\r\n" + body) as address:
         assert own_workers([address], OURS) == []
-        assert read_drift([address]) is None
-    assert read_drift([address]) is None  # nobody listens
-    assert read_drift([]) is None
-
-
-@pytest.mark.parametrize(("host", "port", "address"), [
-    ("127.0.0.1", None, "127.0.0.1:6066"), ("0.0.0.0", 7000, "127.0.0.1:7000"),
-    ("::", 7000, "[::1]:7000"), ("worker-1", None, "worker-1:6066"),
-])  # fmt: skip
-def test_where_the_web_server_is(host: str, port: int | None, address: str) -> None:
-    assert local_web_address(WebConfig(host=host, port=port)) == address

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from worker.match.drift import DriftMeasure
 from worker.match.pipeline import STAGES as PIPELINE_STAGES
 from worker.match.pipeline import Outcome
 from worker.metrics.registry import (
@@ -27,8 +26,6 @@ STABLE = {
     "newsift_posts_passed_over_total": "why", "newsift_posts_without_seeds_total": "",
     "newsift_posts_rejected_total": "reason", "newsift_matches_total": "event",
     "newsift_event_posts_total": "event", "newsift_stories_total": "event",
-    "newsift_bursts_total": "event",
-    "newsift_pass_ratio": "event seed", "newsift_high_share": "event seed",
     "newsift_batch_posts": "", "newsift_stage_seconds": "stage", "newsift_latency_seconds": "",
     "newsift_lag_posts": "partition", "newsift_offsets_lost_total": "", "newsift_seeds": "state",
     "newsift_open_transaction_messages": "topic partition",
@@ -65,7 +62,6 @@ def test_the_served_names_and_labels_are_stable() -> None:
     metrics = Metrics()
     metrics.lag(0, 1)
     metrics.open_transaction("tweets", 0, 3, 5.0)
-    metrics.drift([DriftMeasure("fire", "", 1.0, 0.1)])
     metrics.seeds(0, 0, 0, 0, 0, "d", 0)
     metrics.model("d", "kernel", 0.0)
     result = dict[str, set[str]]()
@@ -96,8 +92,6 @@ def test_gauges_show_the_current_state_alone() -> None:
     now[0] = 1005.0
     metrics.model("d0", "kernel", 0.25)
     metrics.model("d1", "torch", 0.5)
-    metrics.drift([DriftMeasure("gone", "g", 2.0, 0.5)])
-    metrics.drift([DriftMeasure("fire", "f", 3.0), DriftMeasure("fire", "", high=0.25)])
     metrics.count_rebalance()
     metrics.progress(123.5)
     metrics.in_flight(3)
@@ -110,11 +104,9 @@ def test_gauges_show_the_current_state_alone() -> None:
         "in_flight_batches": 3, "stage_seconds_sum wait": 0.5, "model_info d1 0.5 torch": 1,
         "lag_posts 0": 0, "lag_posts 1": 0, "seeds live": 6, "seeds refused": 0,
         "seeds expired": 1, "seeds stale": 3, "seed_set_age_seconds": 10, "seed_set_info bbbb": 1,
-        "pass_ratio fire f": 3, "high_share fire ": 0.25,
     }.items()  # fmt: skip
     assert values.keys().isdisjoint((
         "lag_posts 2", "lag_posts 7", "model_info d0 0.25 kernel", "seed_set_info aaaa",
-        "pass_ratio gone g", "high_share gone g", "high_share fire f", "pass_ratio fire ",
     ))  # fmt: skip
     metrics.ready(False)
     assert by_name(metrics)["ready"] == 0

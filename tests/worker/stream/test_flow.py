@@ -7,14 +7,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pytest
 from aiokafka import TopicPartition
 
 from tests.worker.small import Mail, mail, seed_set, small_encoder, value
 from tests.worker.stream.fakes import PATIENCE_S, FakeConsumer, ended, met
 from worker.config import TopicsConfig
 from worker.kafka.producer import ProducerRecord
-from worker.match.drift import Drift
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline, timestamps_of
 from worker.match.records import MatchRecord, Record, to_dead_letter
@@ -69,7 +67,6 @@ class Bench:
         self.flow = Flow(
             *(pipeline, lambda: seeds, delivery, self.ledger, self.tenures),
             *(TopicsConfig(), self.metrics),
-            Drift(lambda rows: np.zeros(len(rows), np.float32), 0.01, None),
             NearWatch(lambda rows, _: np.zeros(len(rows), np.float32)),
             self.rejected_bytes,
         )
@@ -179,21 +176,6 @@ async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_ov
     assert {row["group"] for row in rows} == {rows[0]["matches"][0]["match_id"]}
 
 
-async def test_a_burst_is_logged_and_counted(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    minute = 28_000_000  # since 1970
-    monkeypatch.setattr("worker.stream.flow.time.time", lambda: 60.0 * minute)
-    bench = Bench()
-    bench.metrics.name_events(["fire"])
-    minute += 20
-    outcome = Outcome(stories=Counter({(0, "fire", minute): 5}))
-    bench.flow.finish(bench.ledger.add([Mail(b"")]), outcome)
-    assert 'newsift_bursts_total{event="fire"} 1.0' in bench.metrics.render().decode()
-    [message] = caplog.messages
-    assert "event fire: a burst of 5 new stories in the minute of 2023-03-28T11:00:00" in message
-
-
 async def test_posts_without_a_timestamp_have_no_latency() -> None:
     """Kafka has none of some records: None in the oldest format, -1 from some producers."""
     bench = Bench()
@@ -209,8 +191,8 @@ async def test_posts_without_a_timestamp_have_no_latency() -> None:
 FLOOD, COPY, RAID = "storm flood river city", "flood storm! river, city", "police fire city police"
 
 
-def post(name: str, text: str, partition: int = 0, minute: int = 0) -> Mail:
-    return Mail(value(id=name, text=text), partition=partition, timestamp=60_000 * minute)
+def post(name: str, text: str, partition: int = 0) -> Mail:
+    return Mail(value(id=name, text=text), partition=partition)
 
 
 def grouped(tenures: Tenures, *posts: Mail) -> Outcome:
@@ -244,14 +226,14 @@ def test_each_partition_has_its_own_groups_in_every_batch() -> None:
 
 
 def test_posts_and_stories_are_counted_by_event() -> None:
-    posts = [post("1", FLOOD, minute=5), post("2", COPY, minute=6), post("3", RAID, minute=6)]
+    posts = [post("1", FLOOD), post("2", COPY), post("3", RAID)]
     outcome = grouped(Tenures(0), *posts)
-    posts_by_event, stories = Counter[str](), Counter[tuple[int, str, int]]()
-    for record, minute in zip(outcome.records, (5, 6, 6), strict=True):
+    posts_by_event, stories = Counter[str](), Counter[str]()
+    for record in outcome.records:
         row = json.loads(record.value or b"")
         events = {match["event"] for match in row["matches"]}
         posts_by_event.update(events)
-        stories.update((0, event, minute) for event in events if row["new"])
+        stories.update(events if row["new"] else ())
     assert outcome.posts_by_event == posts_by_event
     assert outcome.stories == stories
 

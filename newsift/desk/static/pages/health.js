@@ -86,7 +86,7 @@ function Members({ data: { broker, group } }) {
 
 function Workers({ data }) {
   const isSilent = data.since && data.rows.every((row) => row.error);
-  const silence = html`No worker's web server answers: near misses, drift and readiness are unknown.
+  const silence = html`No worker's web server answers: near misses and readiness are unknown.
     ${" "}<code>desk.workers</code> names workers on other machines.`;
   return html`<section aria-labelledby="workers"><h2 id="workers">What workers report</h2>
     <${Unreadable} data=${data} />
@@ -100,7 +100,6 @@ function Worker({ row }) {
     ["Version", row.version],
     ["Model", row.model?.slice(0, 12)],
     ["Set of seeds", row.seed_set],
-    ["Drift", row.drift],
   ].map(([name, value]) => [name, quoted(value ?? "unknown")]);
   return html`<div class="card">
     <p class="row"><strong class="quoted">${row.address}</strong>

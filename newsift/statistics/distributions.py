@@ -1,9 +1,7 @@
-"""Bursts of new stories by an exact binomial test; the distributions that such tests need."""
+"""The distributions that exact tests and intervals need."""
 
 import math
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import lru_cache
 
 RELATIVE_PRECISION = 1e-15
@@ -123,104 +121,3 @@ def _gamma_fraction(a: float, x: float) -> float:
 
 def _not_zero(value: float) -> float:
     return value if abs(value) > MIN_DIVISOR else MIN_DIVISOR
-
-
-MAX_FALSE_ALARM = 1e-6  # the chance for one event in one minute
-MIN_STORIES = 5
-HISTORY_MINUTES = 60  # An event has at most one burst in this time.
-MIN_HISTORY_MINUTES = 10
-MAX_LATE_MINUTES = 5  # Later stories count as history.
-
-
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """New story groups of an event: in one minute, and in the minutes before it."""
-
-    event: str
-    minute: int  # since 1970
-    stories: int
-    before: int
-    minutes: int
-
-    @property
-    def chance(self) -> float:
-        """The probability of so many stories in this minute at a steady rate."""
-        return binomial_tail(self.stories + self.before, 1 / (self.minutes + 1), self.stories)
-
-
-class StoryCounts:
-    """New story groups by event and minute, in one partition."""
-
-    def __init__(self, start: int) -> None:
-        """`start` is the minute of the assignment; earlier ones are unknown."""
-        self.start = start
-        self._counts: dict[str, Counter[int]] = {}
-
-    def add(self, event: str, minute: int, count: int, now: int) -> None:
-        """A minute in the future counts as the present one."""
-        if minute > self.start and minute >= now - HISTORY_MINUTES - MAX_LATE_MINUTES:
-            self._counts.setdefault(event, Counter())[min(minute, now)] += count
-
-    def stories(self, event: str) -> Counter[int]:
-        """Numbers of new stories by minute."""
-        return self._counts.get(event, Counter())
-
-    def drop_before(self, first: int) -> None:
-        for event, counts in list(self._counts.items()):
-            recent = Counter({minute: count for minute, count in counts.items() if minute >= first})
-            self._counts[event] = recent
-            if not recent:
-                del self._counts[event]
-
-
-class Bursts:
-    """Finds bursts in the counts of several partitions, one an hour for each event.
-
-    A partition takes part once it has enough history.
-    """
-
-    def __init__(self) -> None:
-        self._now = 0
-        self._report_minutes: dict[str, int] = {}
-
-    def add(
-        self,
-        partitions: Mapping[int, StoryCounts],
-        stories: Mapping[tuple[int, str, int], int],
-        now: int,
-    ) -> list[Burst]:
-        """Counts stories by partition, event and minute; returns the bursts."""
-        if now > self._now:
-            self._now, first = now, now - HISTORY_MINUTES - MAX_LATE_MINUTES
-            for counts in partitions.values():
-                counts.drop_before(first)
-            self._report_minutes = {
-                e: minute for e, minute in self._report_minutes.items() if minute >= first
-            }
-        minutes = set()
-        for (partition, event, minute), count in stories.items():
-            if partition in partitions:
-                partitions[partition].add(event, minute, count, now)
-                minutes.add((event, min(minute, now)))
-        bursts = [
-            self._burst(partitions.values(), event, minute) for event, minute in sorted(minutes)
-        ]
-        return [burst for burst in bursts if burst is not None]
-
-    def _burst(self, partitions: Collection[StoryCounts], event: str, minute: int) -> Burst | None:
-        part = [counts for counts in partitions if minute - counts.start - 1 >= MIN_HISTORY_MINUTES]
-        minutes = min([HISTORY_MINUTES, *(minute - counts.start - 1 for counts in part)])
-        total: Counter[int] = Counter()
-        for counts in part:
-            total.update(counts.stories(event))
-        stories = total[minute]
-        if stories < MIN_STORIES or minute < self._now - MAX_LATE_MINUTES:
-            return None
-        if minute < self._report_minutes.get(event, minute - HISTORY_MINUTES) + HISTORY_MINUTES:
-            return None
-        before = sum(total[past] for past in range(minute - minutes, minute))
-        burst = Burst(event, minute, stories, before, minutes)
-        if burst.chance >= MAX_FALSE_ALARM:
-            return None
-        self._report_minutes[event] = minute
-        return burst
