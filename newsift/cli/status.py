@@ -10,7 +10,6 @@ from worker.kafka.reading import connected
 from worker.kafka.topics import admin_client
 from worker.text import one_line, plural
 
-NO_METRICS = "unknown: no worker serves its metrics here (web.host, web.port)"
 NO_TOPIC = "missing; make it with `newsift topics create`"
 
 
@@ -18,7 +17,7 @@ NO_TOPIC = "missing; make it with `newsift topics create`"
 @ONE_JSON
 @kafka_options
 def status(as_json: bool, config: Config) -> None:
-    """Show workers, lag by partition, rates, seeds, drift, collectors and output topics.
+    """Show workers, lag by partition, rates, seeds, collectors and output topics.
 
     Rates are measured over one second. Collectors are those of this machine whose state files are
     in the state folder.
@@ -47,7 +46,6 @@ def print_status(report: Row) -> None:
         f"{rates['matches']:,.1f} matches/s",
         "an hour": per_hour,
         "seeds": seeds_line(seeds) if seeds else NO_TOPIC,
-        "drift": report["drift"] or NO_METRICS,
         "matches": _output(report["matches"]),
         "dead letters": _output(report["dead_letters"]),
     }  # fmt: skip

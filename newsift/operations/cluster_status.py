@@ -14,13 +14,6 @@ from newsift.collect.state import list_collectors
 from newsift.operations.seed_rows import resolve_state, rows_of
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.operations.workers import (
-    WorkerIdentity,
-    local_web_address,
-    own_workers,
-    read_drift,
-    worker_addresses,
-)
 from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader, records_between
@@ -100,11 +93,6 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     time.sleep(RATE_INTERVAL_S)
     now = read_offsets(cluster, admin, config)
     state, workers = describe_group(admin, config)
-    if config.web.port:
-        identity = WorkerIdentity(cluster.cluster_id, config.kafka.group)
-        addresses = own_workers([local_web_address(config.web)], identity)
-    else:
-        addresses = worker_addresses(config, lambda: cluster.cluster_id)
     return {
         "kafka": config.kafka.bootstrap_servers,
         "group": config.kafka.group,
@@ -114,7 +102,6 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "lag": sum(now.lag.values()),
         "rates": message_rates(before, now),
         "hourly": hourly_rates(cluster, config),
-        "drift": read_drift(addresses),
         "collectors": list(list_collectors()),
         "seeds": count_seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _json_offsets(now.matches)},

@@ -1,4 +1,4 @@
-"""The events, the matches of one event, and who uses the desk."""
+"""The events, the matches of one event, who uses the desk, and the strip of every page."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,6 @@ from newsift.operations.promises import lapse_reason
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.match.records import MAX_WHY_TOKENS
-from worker.metrics.registry import metric_label
 from worker.posts.outcome import PostId
 from worker.posts.times import rfc3339
 from worker.seeds.record import PROFILE_PREFIX
@@ -50,6 +49,12 @@ def session(desk: Desk, _request: EmptyRequest) -> Json:
     }
 
 
+@get_endpoint("/api/health", EmptyRequest)
+def health(desk: Desk, _request: EmptyRequest) -> Json:
+    desk.health.note_viewer()
+    return desk.health.summary() | {"file": desk.file.progress if desk.file else None}
+
+
 class EventsRequest(Struct, frozen=True):
     text: Annotated[str, Meta(max_length=100)] = ""  # part of the name
     skip: Annotated[int, Meta(ge=0, le=10**7)] = 0
@@ -57,7 +62,6 @@ class EventsRequest(Struct, frozen=True):
 
 @get_endpoint("/api/events", EventsRequest)
 def events(desk: Desk, request: EventsRequest) -> Json:
-    desk.health.note_viewer()
     by_event = defaultdict[str, list[Json]](list)
     refusals = []
     for row in desk.model.rows():
@@ -66,13 +70,12 @@ def events(desk: Desk, request: EventsRequest) -> Json:
             if not row.get("event") and not row["id"].startswith(PROFILE_PREFIX):
                 continue  # its event is unknown
         by_event[row.get("event") or row["id"].removeprefix(PROFILE_PREFIX)].append(row)
-    drift = desk.health.drift()
     text = request.text.casefold()
     names = sorted(name for name in {*by_event, *desk.matches.events()} if text in name.casefold())
     follower = desk.mirrors.seeds_follower
     return {
         "events": [
-            event_row(desk, name, by_event.get(name, ())) | {"drift": drift.get(metric_label(name))}
+            event_row(desk, name, by_event.get(name, ()))
             for name in names[request.skip : request.skip + MAX_EVENTS]
         ],
         "total": len(names),

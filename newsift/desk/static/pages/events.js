@@ -83,8 +83,7 @@ function Event({ row, model }) {
     <p class="quiet"><${Threshold} row=${row} model=${model} /> · ${seeds.join(", ") || "no seed"}
       </p>
     ${paragraph("quiet", profile?.why && `The profile is ${profile.state}: ${profile.why}`)}
-    ${paragraph("quiet", promise?.lapsed && `The promise has lapsed: ${promise.lapsed}`)}
-    ${paragraph("quiet", row.drift && `Drift: ${row.drift}`)}</li>`;
+    ${paragraph("quiet", promise?.lapsed && `The promise has lapsed: ${promise.lapsed}`)}</li>`;
 }
 
 function Promise({ promise }) {

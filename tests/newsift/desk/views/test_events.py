@@ -20,14 +20,10 @@ from newsift.operations.times import now_ms
 from tests.broker.clients import until
 from tests.newsift.desk.client import call, open_desk
 from tests.newsift.desk.matched import HOSTILE, HOUR, label, record
-from tests.newsift.worker_web import worker_web
 from tests.worker.fake import Command
 from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.learned import profile_of
 from worker.errors import BrokerError
-from worker.match.drift import DriftMeasure
-from worker.metrics.registry import Metrics
-from worker.metrics.web import Health
 
 TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}
 
@@ -211,22 +207,6 @@ def test_the_state_of_an_event_is_that_of_its_records(kafka: Kafka) -> None:
     }  # fmt: skip
     assert {each["id"] for each in answer["refused"]} == {"profile|broken", "of no event"}
     assert answer["more_refused"] == 0
-
-
-def test_drift_is_that_of_the_workers(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = "flood \u202e" + "y" * 150
-    seed(kafka, "river")
-    seed(kafka, "rain", event=long)
-    one, other = Metrics(), Metrics()
-    for metrics in (one, other):
-        metrics.name_events(["flood", long])
-    one.drift([DriftMeasure("flood", "", 12.0, 0.1)])
-    with worker_web(one, Health("")) as first, worker_web(other, Health("")) as second:
-        monkeypatch.setenv("NEWSIFT_DESK__WORKERS", f"{first}, {second}")
-        with open_desk(matches=True) as desk:
-            until(lambda: row(desk)["drift"])
-            assert row(desk)["drift"].startswith("event flood passes 12 times the promised rate")
-            assert row(desk, long)["drift"] is None
 
 
 @pytest.fixture
