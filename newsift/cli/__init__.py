@@ -55,7 +55,6 @@ GROUPS = {
         "dead-letters": "List, show and retry messages that could not be processed.",
         "topics": "Create the topics, or check their settings.",
         "config": "Check the configuration, or show it.",
-        "models": "List, add and remove models beside the one that ships.",
     },
     "Develop": {
         "embed": "Turn posts or articles into embeddings.",

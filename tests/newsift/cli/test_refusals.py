@@ -158,7 +158,6 @@ REFUSED = [
     (f"{OPEN} NEWSIFT_DESK__TOKEN=short desk", "desk.token: is easily guessed"),
     (f"{TOKEN} NEWSIFT_DESK__HOST=192.0.2.1 desk --port 0", "is not an address of this host"),
     ("desk --port TAKEN", " is taken; free it"),
-    ("models pack later --out -", "--out -: standard output gets the SHA-256"),
     ("schemas matches", "no schema 'matches'"),
     ("NEWSIFT_TOPICS__SEEDS=nowhere seeds list", "has no topic 'nowhere'"),
     ("NEWSIFT_MATCHING__BACKGROUND=gone.safetensors config check", "matching.background: gone"),
