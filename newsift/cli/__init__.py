@@ -25,7 +25,7 @@ FAILED_CODE, INTERRUPTED_CODE = 1, 130
 EXTRAS = {"torch": "train", "entmax": "train", "matplotlib": "figures", "sklearn": "figures"}
 DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # SIGTERM is the regular end of these commands, even while they are still imported.
-LONG_RUNNING = {"collect", "watch", "desk", "broker"}
+LONG_RUNNING = {"collect", "desk", "broker"}
 
 # Headings of `newsift --help`, with the names of the commands and what they do.
 GROUPS = {
@@ -39,8 +39,7 @@ GROUPS = {
         "desk": "Watch and judge matches, and edit seeds, in the browser.",
     },
     "Watch": {
-        "matches": "Print matches as they arrive.",
-        "watch": "Forward matches: to a webhook, or as a stream of events.",
+        "matches": "Print matches as they arrive, or POST them to an address.",
         "status": "Show workers, lag, seeds and rates.",
     },
     "Judge": {
@@ -55,7 +54,6 @@ GROUPS = {
         "dead-letters": "List, show and retry messages that could not be processed.",
         "topics": "Create the topics, or check their settings.",
         "config": "Check the configuration, or show it.",
-        "models": "List, add and remove models beside the one that ships.",
     },
     "Develop": {
         "embed": "Turn posts or articles into embeddings.",
@@ -76,7 +74,6 @@ FIRST_STEPS = """First steps:
 LOCATIONS = {
     "check": "newsift.cli.config:check",
     "filter": "newsift.cli.filter:filter_posts",
-    "watch": "newsift.cli.watch.command:watch",
     "dead-letters": "newsift.cli.dead_letters:dead_letters",
     "train": "train.cli:train",
     "evaluate": "train.cli:evaluate",

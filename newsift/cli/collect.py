@@ -20,11 +20,11 @@ from newsift.cli.signals import on_interrupt
 from newsift.collect.bluesky import HOSTS, POST_COLLECTION, Bluesky
 from newsift.collect.collector import Collector, CollectorMetrics, TopicOutlet, write_lines
 from newsift.collect.folder import FileLedger, Folder, scan_folder
-from newsift.collect.http import connection_errors, read_token
+from newsift.collect.http import read_token
 from newsift.collect.mastodon import STREAM_PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourcePosition
 from newsift.collect.state import FileStore, PositionStore, default_state, open_state, read_state
-from newsift.collect.x import MAX_STALL_S, STREAM_URL, XStream
+from newsift.collect.x import STREAM_URL, XStream
 from newsift.files.posts import FileMessages, refuse_many_bad
 from newsift.files.tables import FileOptions
 from newsift.operations.messages import format_counts, notify
@@ -36,7 +36,7 @@ from worker.kafka.settings import broker_error
 from worker.kafka.topics import ensure_posts
 from worker.metrics.web import Site
 from worker.seeds.record import json_digest
-from worker.text import escape_invisible, plural
+from worker.text import plural
 
 
 @click.group(cls=CommandGroup)
@@ -198,62 +198,28 @@ def mastodon(
 @collect.command()
 @click.option(
     "--url", default=STREAM_URL, show_default=True, metavar="URL",
-    help="The filtered stream; its rules are at the same address plus /rules.",
-)  # fmt: skip
-@click.option(
-    "--rules", metavar="FILE", type=FILE,
-    help="Make the rules on X those of this file: one rule on each line, its tag after a tab. "
-    "With --dry-run: show the changes and exit.",
+    help="The filtered stream.",
 )  # fmt: skip
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N",
     help="Stop after N posts; X charges $0.005 for each.",
 )  # fmt: skip
 @token_option(X_TOKEN)
-@click.option("--list-rules", is_flag=True, help="Print the rules that X has, and exit.")
 @STATE
 @DRY_RUN
 @kafka_options
 def x(
-    url: str, rules: Path | None, limit: int | None, token_file: Path | None, list_rules: bool,
-    state: Path | None, dry_run: bool, config: Config,
+    url: str, limit: int | None, token_file: Path | None, state: Path | None, dry_run: bool,
+    config: Config,
 ) -> None:  # fmt: skip
-    """Publish the posts of X that match your rules to the posts topic.
+    """Publish the posts of X that match the app's rules, which are set at X, to the posts topic.
 
     Needs the bearer token of an app with access to the filtered stream. X charges $0.005 for each
     post, sends at most 250 a second, and sends nothing twice: what was published while the command
     was not running is counted as a gap.
-
-    The file of rules is the complete list: missing rules are added on X and others are removed, at
-    the start and whenever the file changes. X allows 1,000 rules of 1,024 characters.
     """
     token = read_token(X_TOKEN, token_file)
-    source = XStream(url, token, rules, limit, config.stream.stall_s)
-    if list_rules or (dry_run and rules):
-        asyncio.run(show_rules(source, list_rules))
-    else:
-        run_source(source, state, dry_run, config)
-
-
-async def show_rules(source: XStream, list_all: bool) -> None:
-    async with client_session(stream_timeout(MAX_STALL_S)) as client:
-        with connection_errors(source.place):
-            if list_all:
-                for rule in await source.rules.fetch(client):
-                    click.echo(escaped_rule(rule.line()))
-                return
-            current, add, remove = await source.rules.plan_changes(client)
-    for sign, rules in (("+", add), ("-", remove)):
-        for rule in rules:
-            click.echo(f"{sign} {escaped_rule(rule.line())}")
-    remaining = len(current) - len(remove)
-    changes = f"{plural(len(add), 'rule')} to add, {len(remove):,} to remove, {remaining:,} stay"
-    notify(f"{changes}; nothing was changed")
-
-
-def escaped_rule(line: str) -> str:
-    """The tab before the tag is not escaped."""
-    return "\t".join(map(escape_invisible, line.split("\t", 1)))
+    run_source(XStream(url, token, limit, config.stream.stall_s), state, dry_run, config)
 
 
 @collect.command()

@@ -141,7 +141,7 @@ def serve(
     token = None if no_token else settings.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
     listen, is_printed = WebConfig(settings.host, port), settings.token is None
     site = DeskSite(desk, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)
-    failure = asyncio.run(run_services(lambda _leave: [site, *services]))
+    failure = asyncio.run(run_services([site, *services]))
     if failure is not None:
         raise failure
 

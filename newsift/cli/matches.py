@@ -1,39 +1,29 @@
 """`newsift matches`: print matches as they arrive, or from a given time."""
 
+import asyncio
 import sys
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import click
+from aiokafka.errors import KafkaError
 
+from encoder.errors import InputError
 from newsift.cli.options import kafka_options, option_group, since_option
 from newsift.cli.output import Output, match_time, output_options
-from newsift.files.rows import TOPIC_SOURCE, OutputRecord, parse_match_record
+from newsift.cli.post_matches import MatchPoster
+from newsift.cli.services import run_services
+from newsift.files.rows import TOPIC_SOURCE, MatchFilter, OutputRecord, parse_match_record
 from newsift.operations.messages import ProgressLine, notify
+from newsift.web.addresses import parse_address
+from worker import log
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
-from worker.match.records import Match, MatchRecord
+from worker.kafka.settings import broker_error
 
 
-@dataclass(frozen=True, slots=True)
-class MatchFilter:
-    seeds: Collection[str] = ()
-    events: Collection[str] = ()
-    new: bool = False
-
-    def select(self, record: MatchRecord) -> list[Match]:
-        """In the order of the record, which has the best first."""
-        if self.new and record.new is False:
-            return []
-        return [
-            match
-            for match in record.matches
-            if (not self.seeds or match.seed_id in self.seeds)
-            and (not self.events or match.event in self.events)
-        ]
-
-
-match_filter_options = option_group(
+@click.command()
+@since_option("From this time on: 2h, or in RFC 3339.")
+@option_group(
     "filters",
     MatchFilter,
     click.option("--seed", "seeds", multiple=True, metavar="ID",
@@ -41,28 +31,35 @@ match_filter_options = option_group(
     click.option("--event", "events", multiple=True, metavar="NAME", help="Only of this event."),
     click.option("--new", is_flag=True, help="Only the first of the matches that repeat one text."),
 )  # fmt: skip
-
-
-@click.command()
-@since_option("From this time on: 2h, or in RFC 3339.")
-@match_filter_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
 @click.option(
     "--follow/--no-follow", default=None,
     help="Wait for new matches; the default, unless --since is given.",
 )  # fmt: skip
+@click.option(
+    "--post-to", metavar="URL",
+    help="POST each match to this address as JSON instead, and go on from there after a restart.",
+)  # fmt: skip
 @output_options
 @kafka_options
 def matches(
-    start: int | None, filters: MatchFilter, limit: int | None, follow: bool | None, output: Output,
-    config: Config,
+    start: int | None, filters: MatchFilter, limit: int | None, follow: bool | None,
+    post_to: str | None, output: Output, config: Config,
 ) -> None:  # fmt: skip
     """Print matching posts as they arrive; words are highlighted by what they add to the score.
 
     A = after the score marks a post that repeats an earlier one.
 
     With --since, or with --no-follow for all stored matches, it ends after the last one.
+
+    --post-to runs until it is ended. A match for which the receiver answers 401, 404, 429 or 5xx,
+    or does not answer, is posted again; after another answer than 2xx it is set aside and named.
     """
+    if post_to is not None:
+        if limit is not None or follow is not None or output != Output(None, False, False, None):
+            raise click.UsageError("--post-to: leave --limit, --follow and other outputs out")
+        post_matches(config, post_to, filters, start)
+        return
     live = follow if follow is not None else start is None
     output.check()
     posts = unreadable = 0
@@ -91,6 +88,22 @@ def matches(
     if not posts:
         is_narrow = filters != MatchFilter()
         notify(_empty_message(config.topics.matches, start is not None, is_narrow))
+
+
+def post_matches(config: Config, address: str, filters: MatchFilter, start: int | None) -> None:
+    if (url := parse_address(address, "http", "https")) is None:
+        raise InputError("--post-to: is not an address; give one as https://newsroom.example/in")
+    topic = config.topics.matches
+    with connected(config) as cluster:  # a missing broker or topic is an error at once
+        offsets = cluster.ends(topic) if start is None else cluster.offsets_at(topic, start)
+    log.configure_logging(config.log, None)
+    poster = MatchPoster(config, url, filters, offsets)
+    notify(f"matches are posted to {url.host} by the group {poster.group}; Ctrl-C ends it")
+    try:
+        if (failure := asyncio.run(run_services([poster]))) is not None:
+            raise failure
+    except KafkaError as error:
+        raise broker_error(error, config) from error
 
 
 def _empty_message(topic: str, since: bool, with_filter: bool) -> str:

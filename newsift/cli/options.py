@@ -81,7 +81,7 @@ model_options = option_group(
     ModelConfig,
     click.option("--model", "name", default="default", metavar="NAME",
                  shell_complete=_complete_model,
-                 help="A model that ships or was added, or a directory."),
+                 help="The model that ships, or a directory."),
     click.option("--device", default="auto", type=click.Choice(["auto", "cpu", "cuda"]),
                  help="Where it runs."),
     click.option("--threads", type=click.IntRange(min=1),

@@ -17,7 +17,7 @@ from newsift.cli.worker import WORKER_ARGUMENTS, faust
 from newsift.operations.workers import ANSWER_ERRORS, http_get
 from worker.errors import RunError
 
-PASSED_VARIABLES = ("NEWSIFT_CACHE", "NEWSIFT_DEBUG")
+PASSED_VARIABLES = ("NEWSIFT_CACHE", "NEWSIFT_STATE", "NEWSIFT_DEBUG")
 MAX_START_S = 120.0  # the very first start compiles
 MAX_STOP_S = 15.0
 PORTS = (15_000, 32_000)

@@ -2,13 +2,11 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from newsift.cli.signals import on_interrupt
-
-Stop = Callable[[BaseException | None], None]
 
 
 class Service(Protocol):
@@ -22,11 +20,8 @@ class Service(Protocol):
         """Has no effect if the service never started."""
 
 
-async def run_services(make: Callable[[Stop], Sequence[Service]]) -> BaseException | None:
-    """Returns the error that ended the services; None after SIGTERM or another regular end.
-
-    `make` gets the function that ends them.
-    """
+async def run_services(services: Sequence[Service]) -> BaseException | None:
+    """Returns the error that ended the services; None after SIGTERM or another regular end."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[BaseException | None] = loop.create_future()
 
@@ -35,12 +30,11 @@ async def run_services(make: Callable[[Stop], Sequence[Service]]) -> BaseExcepti
             result.set_result(error)
 
     on_interrupt(loop, lambda kind: stop(KeyboardInterrupt() if kind == signal.SIGINT else None))
-    parts = make(stop)
 
     async def start_and_run() -> None:
-        for part in parts:
+        for part in services:
             await part.start()
-        await run_together(*(part.run() for part in parts))
+        await run_together(*(part.run() for part in services))
 
     work = asyncio.create_task(start_and_run())
     work.add_done_callback(lambda task: None if task.cancelled() else stop(task.exception()))
@@ -48,7 +42,7 @@ async def run_services(make: Callable[[Stop], Sequence[Service]]) -> BaseExcepti
     work.cancel()
     with suppress(asyncio.CancelledError, Exception):
         await work
-    for part in parts:
+    for part in services:
         await part.stop()
     return why_ended
 

@@ -1,28 +1,21 @@
-"""X: the filtered stream of the API v2, and the rules that select its posts.
+"""X: the filtered stream of the API v2. Its rules, which select the posts, are set at X.
 
 See https://docs.x.com/x-api/posts/filtered-stream/introduction and the pages on streams of
 https://docs.x.com/x-api/fundamentals/.
 """
 
-import asyncio
-import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from time import time
 
 import msgspec
 from aiohttp import ClientResponse, ClientSession
-from yarl import URL
 
-from encoder.errors import InputError, NewsiftError
-from encoder.support.files import read_regular
 from newsift.collect.http import (
     LineParser,
     answer_error,
     connection_errors,
-    decode_answer,
     parse_endpoint,
     read_body,
     require_no_login,
@@ -47,6 +40,16 @@ from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
 from worker.errors import AccessError
 
+STREAM_URL = "https://api.x.com/2/tweets/search/stream"
+MAX_STALL_S = 25.0  # X sends a keep-alive every 20 s
+MAX_ERROR_BYTES = 2**20
+LOWEST_ID = "0"
+# The fields that worker/posts/x.py reads: long texts, reposted posts and their authors.
+FIELDS = {
+    "tweet.fields": "author_id,created_at,lang,note_tweet,referenced_tweets",
+    "expansions": "author_id,referenced_tweets.id,referenced_tweets.id.author_id",
+    "user.fields": "username",
+}
 POST_ID = re.compile(r"[0-9]{1,19}")
 ID_EPOCH_MS = 1_288_834_974_657  # ids hold the milliseconds since this time
 MIN_TIMED_ID = 2**48  # smaller ids, from before 2011, hold no time
@@ -56,7 +59,7 @@ REMEDIES = {
     402: "buy credits for the app, then start again",
     403: "give the app access to the filtered stream",
     404: "give the address of the filtered stream to --url",
-    409: "give it rules with --rules FILE",
+    409: "set rules at X, at the same address plus /rules",
 }
 
 
@@ -155,264 +158,6 @@ def seconds_until_reset(headers: Mapping[str, str]) -> float:
         return 0.0
 
 
-MAX_RULES = 1_000
-MAX_RULE_CHARS = 1_024
-MAX_RULES_FILE_BYTES = 2**23
-
-
-class StreamRule(msgspec.Struct, frozen=True):
-    value: str
-    tag: str | None = None
-    id: str | None = None  # assigned by X
-
-    @property
-    def content(self) -> tuple[str, str]:
-        return self.value, self.tag or ""
-
-    def line(self) -> str:
-        return f"{self.value}\t{self.tag}" if self.tag else self.value
-
-
-def read_rules(path: Path) -> list[StreamRule]:
-    """The file has a rule on each line, its tag after a tab.
-
-    Empty lines are skipped, and comments, which start with "# " (a hashtag has no space).
-    """
-    try:
-        text = read_regular(path, MAX_RULES_FILE_BYTES).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8, or too large"
-        raise InputError(
-            f"--rules: {path} cannot be read ({reason}); give a file of rules"
-        ) from error
-    rules = list(_parse_lines(path, text))
-    if not rules:
-        raise InputError(f"--rules: {path} holds no rule; write one on each line")
-    if len(rules) > MAX_RULES:
-        raise InputError(
-            f"--rules: {path} holds {len(rules):,} rules; X takes {MAX_RULES:,} at most"
-        )
-    places = dict[str, str]()  # by the value of the rule
-    for place, rule in rules:
-        _check_rule(place, rule)
-        if (other := places.setdefault(rule.value, place)) != place:
-            raise InputError(f"--rules: {place}: the same rule as {other}; leave one of them out")
-    return [rule for _, rule in rules]
-
-
-def _parse_lines(path: Path, text: str) -> Iterator[tuple[str, StreamRule]]:
-    for number, row in enumerate(text.split("\n"), 1):
-        place, line = f"{path} line {number}", row.strip(" \r")
-        if not line or line == "#" or line.startswith("# "):
-            continue
-        value, _, tag = line.partition("\t")
-        yield place, StreamRule(value.strip(), tag.strip() or None)
-
-
-def _check_rule(place: str, rule: StreamRule) -> None:
-    if not rule.value.strip():
-        raise InputError(f"--rules: {place}: an empty rule; leave it out")
-    if len(rule.value) > MAX_RULE_CHARS:
-        raise InputError(
-            f"--rules: {place}: {len(rule.value):,} characters; X takes {MAX_RULE_CHARS:,}: "
-            "split it"
-        )
-    if not all(text.isprintable() for text in rule.content):
-        raise InputError(f"--rules: {place}: holds unprintable characters; remove them")
-
-
-def compare_rules(
-    current: Sequence[StreamRule], file_rules: Sequence[StreamRule]
-) -> tuple[list[StreamRule], list[StreamRule]]:
-    """The rules to add and to remove. A rule whose tag has changed is among both."""
-    current_contents = {rule.content for rule in current}
-    file_contents = {rule.content for rule in file_rules}
-    return (
-        [rule for rule in file_rules if rule.content not in current_contents],
-        [rule for rule in current if rule.content not in file_contents],
-    )
-
-
-MAX_RULE_PAGES = 100
-MAX_RULES_PER_REQUEST = 100
-MAX_RESPONSE_BYTES = 2**24
-POLL_S = 30.0  # between checks whether the file of rules has changed
-MAX_REPORTED = 3  # refused rules that a message names
-DUPLICATE = "duplicate-rules"
-IGNORED_IN_DRY_RUN = (DUPLICATE, "rule-cap")  # there may be room once other rules are removed
-log = logging.getLogger("newsift.collect")
-
-
-class RuleProblem(msgspec.Struct):
-    value: str | None = None
-    title: str | None = None
-    detail: str | None = None
-    details: list[str] | None = None
-    type: str | None = None
-
-    def message(self) -> str:
-        reason = "; ".join(self.details or ()) or self.detail or self.title or "no reason given"
-        return f"{excerpt(self.value)!r}: {excerpt(reason)}" if self.value else excerpt(reason)
-
-
-class Meta(msgspec.Struct):
-    next_token: str | None = None
-
-
-class RulesAnswer(msgspec.Struct):
-    data: list[StreamRule] | None = None
-    errors: list[RuleProblem] | None = None
-    meta: Meta | None = None
-
-
-class RuleBook:
-    """The rules that X has for the app of a token, synchronised with a file."""
-
-    def __init__(self, stream: URL, headers: Mapping[str, str], file: Path | None) -> None:
-        """`stream` is the address of the filtered stream; `/rules` is below it."""
-        self._url = stream.with_query(None) / "rules"
-        self._place = stream.host_port_subcomponent or ""
-        self._headers, self.file = headers, file
-        self._file_version: tuple[int, int] | None = None  # of the file that X has
-        self._was_synchronised, self._last_error = False, ""
-
-    async def fetch(self, client: ClientSession) -> list[StreamRule]:
-        rules, token = list[StreamRule](), ""
-        for _ in range(MAX_RULE_PAGES):
-            query = {"max_results": str(MAX_RULES)} | ({"pagination_token": token} if token else {})
-            answer = await self._request(client, "GET", query)
-            rules += answer.data or []
-            next_token = (answer.meta.next_token if answer.meta else None) or ""
-            if next_token in ("", token) or not answer.data:
-                break
-            token = next_token
-        return rules
-
-    async def plan_changes(
-        self, client: ClientSession
-    ) -> tuple[list[StreamRule], list[StreamRule], list[StreamRule]]:
-        """The current rules, those to add, and those to remove."""
-        assert self.file is not None
-        file_rules = await asyncio.to_thread(read_rules, self.file)
-        current = await self.fetch(client)
-        return current, *compare_rules(current, file_rules)
-
-    async def synchronise(self, client: ClientSession) -> None:
-        """Raises errors the first time; later ones are only logged."""
-        if self._was_synchronised:
-            await self._synchronise_or_log(client)
-        else:
-            await self._synchronise(client)
-            self._was_synchronised = True
-
-    async def _synchronise(self, client: ClientSession) -> None:
-        """Add and remove rules until X has those of the file.
-
-        A dry run of all new rules comes first, so that nothing is removed if X refuses the file.
-        """
-        if self.file is None:
-            return
-        version = _version(self.file)  # None if the file is missing, which `read_rules` refuses
-        if version is not None and version == self._file_version:
-            return
-        _, add, remove = await self.plan_changes(client)
-        for part in _parts(add):
-            await self._add(client, part, {"dry_run": "true"})
-        for part in _parts(remove):
-            ids = [rule.id for rule in part if rule.id]
-            await self._request(client, "POST", {}, {"delete": {"ids": ids}})
-        for part in _parts(add):
-            await self._add(client, part, {})
-        self._file_version = version
-        log.info("rules of %s: %d added, %d removed", self._place, len(add), len(remove))
-
-    def invalidate(self) -> None:
-        """Compare with X again even if the file is unchanged."""
-        self._file_version = None
-
-    @asynccontextmanager
-    async def watching_file(self, client: ClientSession) -> AsyncIterator[None]:
-        """Synchronise whenever the file changes during the block; errors are only logged."""
-
-        async def watch() -> None:
-            while self.file is not None:
-                await asyncio.sleep(POLL_S)
-                await self._synchronise_or_log(client)
-
-        task = asyncio.create_task(watch())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    async def _synchronise_or_log(self, client: ClientSession) -> None:
-        """The same error is logged once. A refused file is tried again when it changes."""
-        version = None if self.file is None else _version(self.file)
-        try:
-            with connection_errors(self._place):
-                await self._synchronise(client)
-            self._last_error = ""
-        except NewsiftError as error:
-            if isinstance(error, InputError):
-                self._file_version = version
-            if str(error) != self._last_error:
-                log.error("the rules stay as they were: %s", error)
-            self._last_error = str(error)
-
-    async def _add(
-        self, client: ClientSession, rules: Sequence[StreamRule], query: dict[str, str]
-    ) -> None:
-        new = [{"value": r.value} | ({"tag": r.tag} if r.tag else {}) for r in rules]
-        answer = await self._request(client, "POST", query, {"add": new})
-        harmless = IGNORED_IN_DRY_RUN if query else (DUPLICATE,)
-        errors = [e for e in answer.errors or () if not (e.type or "").endswith(harmless)]
-        if errors:
-            more = f", and {len(errors) - MAX_REPORTED} more" if len(errors) > MAX_REPORTED else ""
-            problems = ", ".join(error.message() for error in errors[:MAX_REPORTED])
-            raise InputError(f"--rules: {self.file}: X refuses {problems}{more}; correct the file")
-
-    async def _request(
-        self, client: ClientSession, method: str, query: dict[str, str], body: object = None
-    ) -> RulesAnswer:
-        url = self._url.with_query(query)
-        async with client.request(method, url, json=body, headers=self._headers) as answer:
-            content = await read_body(answer, MAX_RESPONSE_BYTES)
-            if answer.status in (200, 201, 400):
-                rules = decode_answer(RulesAnswer, content, f"{self._place}: its list of rules")
-                if answer.status != 400 or any(error.value for error in rules.errors or ()):
-                    return rules
-            raise refusal_error(answer.status, answer.headers, content, self._place)
-
-
-def _parts(rules: Sequence[StreamRule]) -> list[Sequence[StreamRule]]:
-    size = MAX_RULES_PER_REQUEST
-    return [rules[start : start + size] for start in range(0, len(rules), size)]
-
-
-def _version(file: Path) -> tuple[int, int] | None:
-    """Changes when the file is written; None if there is no file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
-
-
-STREAM_URL = "https://api.x.com/2/tweets/search/stream"
-MAX_STALL_S = 25.0  # X sends a keep-alive every 20 s
-MAX_ERROR_BYTES = 2**20
-NO_RULES_STATUS = 409
-LOWEST_ID = "0"
-# The fields that worker/posts/x.py reads: long texts, reposted posts and their authors.
-FIELDS = {
-    "tweet.fields": "author_id,created_at,lang,note_tweet,referenced_tweets",
-    "expansions": "author_id,referenced_tweets.id,referenced_tweets.id.author_id",
-    "user.fields": "username",
-}
-
-
 class XStream:
     name = "x"
 
@@ -420,7 +165,6 @@ class XStream:
         self,
         url: str,
         token: Secret,
-        rules: Path | None = None,
         limit: int | None = None,
         stall_s: float = MAX_STALL_S,
     ) -> None:
@@ -428,7 +172,6 @@ class XStream:
         self._url = endpoint.with_query({**FIELDS, **endpoint.query})
         self.place = endpoint.host_port_subcomponent or ""
         self._headers = {"Authorization": f"Bearer {token.reveal()}"}
-        self.rules = RuleBook(endpoint, self._headers, rules)
         self._posts_left = limit
         self._timeout = stream_timeout(min(stall_s, MAX_STALL_S))
         self._newest_id: str | None = None
@@ -448,7 +191,6 @@ class XStream:
         reset_at = 0.0
         try:
             with connection_errors(self.place):
-                await self.rules.synchronise(session)
                 request = session.get(self._url, headers=self._headers, timeout=self._timeout)
                 async with request as answer:
                     await self._check(answer)
@@ -457,10 +199,7 @@ class XStream:
                         self._newest_id = self._newest_id or str(position.cursor)
                         last = max(self._active_at or 0.0, position.at or 0.0)
                         yield Gap("X sends no post twice", seconds_since(last or None))
-                    async with (
-                        self.rules.watching_file(session),
-                        aclosing(self._read_stream(answer)) as stream,
-                    ):
+                    async with aclosing(self._read_stream(answer)) as stream:
                         async for frames in stream:
                             yield frames
                 raise LostError(CLOSED, f"{self.place}: the stream ended")
@@ -482,9 +221,6 @@ class XStream:
     async def _check(self, answer: ClientResponse) -> None:
         if answer.status == 200:
             return
-        if answer.status == NO_RULES_STATUS and self.rules.file:
-            self.rules.invalidate()
-            raise LostError(BUSY, f"{self.place}: has no rules any more")
         body = await read_body(answer, MAX_ERROR_BYTES)
         raise refusal_error(answer.status, answer.headers, body, self.place)
 

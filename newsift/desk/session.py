@@ -2,12 +2,11 @@
 
 from newsift.desk.changes import Changes
 from newsift.desk.export import Exports
-from newsift.desk.feeds import FeedList
 from newsift.desk.file_stream import FileStream
 from newsift.desk.health import HealthMonitor
 from newsift.desk.labelling import LabelQueues
 from newsift.desk.matches import MatchStore
-from newsift.desk.mirrors import TopicFollower, TopicMirrors
+from newsift.desk.mirrors import NOT_READ, TopicFollower, TopicMirrors
 from newsift.desk.model import DeskModel
 from newsift.desk.promise_tests import PromiseTests
 from newsift.desk.scoring import EventScores, StreamMonitor
@@ -45,26 +44,23 @@ class Desk:
             config, self.model, mirrors, self.editor, self.executor,
             lambda: changes.notify("events"),
         )  # fmt: skip
-        self.feeds = FeedList(config, lambda: changes.notify("seeds"))
         self.exports = Exports(config)
         self.file: FileStream | None = None  # whose posts are the stream, without Kafka
         self.health = HealthMonitor(
-            config, self._sources, lambda: mirrors.labels, lambda: changes.notify("health")
-        )
+            config, self._unread, lambda: len(mirrors.control.refused),
+            lambda: changes.notify("health"),
+        )  # fmt: skip
 
     def start(self) -> None:
         self.model.start()
         self.mirrors.start()
         self.matches_follower.start()
-        if not self.read_only:
-            self.feeds.start()
 
     def stop(self) -> None:
         """May be called without `start`."""
         self.mirrors.stop()
         self.matches_follower.stop()
         self.health.stop()
-        self.feeds.stop()
         self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
@@ -76,12 +72,12 @@ class Desk:
         posts = self.stream.hour_processed()
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
 
-    def _sources(self) -> dict[str, str]:
-        """What the desk reads, and the reason why it cannot, or ""."""
+    def _unread(self) -> dict[str, str]:
+        """The topics that the desk cannot read, and why."""
         topics, labels = self.config.topics, self.mirrors.labels_follower
-        return {
+        errors = {
             topics.matches: self.matches_follower.error,
             topics.seeds: self.mirrors.seeds_follower.error,
             topics.labels: "" if labels.missing else labels.error,  # the first label creates it
-            "the model": self.model.error,
         }
+        return {topic: error for topic, error in errors.items() if error not in ("", NOT_READ)}

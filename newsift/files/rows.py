@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -24,6 +24,24 @@ def parse_match_record(value: bytes | None) -> MatchRecord | None:
         return _read(value or b"")
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchFilter:
+    seeds: Collection[str] = ()
+    events: Collection[str] = ()
+    new: bool = False
+
+    def select(self, record: MatchRecord) -> list[Match]:
+        """In the order of the record, which has the best first."""
+        if self.new and record.new is False:
+            return []
+        return [
+            match
+            for match in record.matches
+            if (not self.seeds or match.seed_id in self.seeds)
+            and (not self.events or match.event in self.events)
+        ]
 
 
 def json_line(value: bytes) -> bytes:

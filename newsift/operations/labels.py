@@ -16,7 +16,11 @@ from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
 from newsift.operations.messages import notify
 from newsift.operations.times import now_text
-from newsift.operations.workers import ANSWER_ERRORS, http_get, worker_addresses
+from newsift.operations.workers import (
+    ANSWER_ERRORS,
+    ask_worker,
+    worker_addresses,
+)
 from newsift.statistics.labels import (
     MAX_LABELS_BYTES,
     MAX_PAIRS,
@@ -40,6 +44,7 @@ from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
 from worker.match.records import Match, MatchRecord
 from worker.match.reservoir import NearAnswer, merge_strata
+from worker.metrics.address_file import WorkerAddress
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
@@ -50,7 +55,6 @@ MAX_REFUSED_SHOWN = 10
 MAX_MATCHES = 20_000
 MAX_MATCHES_BYTES = 2**27
 NEAR_ANSWER_S = 5.0
-LOCAL_PORTS = "on the ports 6066 to 6075 of this machine"
 REMEDY = "desk.workers names the workers"
 NO_CANDIDATES = {"certify": "no matches", "learn": "no matches and no near misses"}
 
@@ -172,22 +176,22 @@ def request_near_answers(
     config: Config, event: str, cluster_id: Callable[[], str]
 ) -> list[NearAnswer]:
     """Reports workers that do not answer."""
-    addresses = worker_addresses(config, cluster_id)
-    if not addresses:
-        notify(f"no worker of this Kafka and group answers {LOCAL_PORTS}: no near misses; {REMEDY}")
-    answers = (_request_near_misses(address, event) for address in addresses)
+    workers = worker_addresses(config, cluster_id)
+    if not workers:
+        notify(f"no worker of yours on this machine answers: no near misses; {REMEDY}")
+    answers = (_request_near_misses(worker, event) for worker in workers)
     return [answer for answer in answers if answer]
 
 
-def _request_near_misses(address: str, event: str) -> NearAnswer | None:
+def _request_near_misses(worker: WorkerAddress, event: str) -> NearAnswer | None:
     try:
-        status, body = http_get(address, f"/near?event={quote(event, safe='')}", NEAR_ANSWER_S)
+        status, body = ask_worker(worker, f"/near?event={quote(event, safe='')}", NEAR_ANSWER_S)
         if status == 200:
             return msgspec.json.decode(body, type=NearAnswer)
         why = "it keeps none of this event" if status == 404 else f"HTTP {status}"
     except ANSWER_ERRORS as error:
         why = type(error).__name__
-    notify(f"worker {address}: returns no near misses ({why}); {REMEDY}")
+    notify(f"worker {worker.address}: returns no near misses ({why}); {REMEDY}")
     return None
 
 

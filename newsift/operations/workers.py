@@ -1,25 +1,31 @@
-"""The workers' web servers: which belong to this cluster, and how they are asked."""
+"""The workers' web servers: which belong to this user and cluster, and how they are asked."""
 
+import secrets
 import socket
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import closing, suppress
+from hmac import compare_digest
 from http.client import HTTPConnection, HTTPException
 from itertools import chain
+from threading import Thread
 
 import msgspec
 
 from newsift.web.addresses import host_and_port
 from worker.config import Config
 from worker.kafka.reading import connected
-from worker.metrics.web import DEFAULT_PORT
+from worker.metrics.address_file import (
+    CHALLENGE_HEADER,
+    PROOF_HEADER,
+    WorkerAddress,
+    read_addresses,
+)
 
 MAX_WORKERS = 64
 MAX_RESPONSE_BYTES = 2**24
 ANSWER_S = 1.0
-LOCAL_ADDRESSES = tuple(f"127.0.0.1:{port}" for port in range(DEFAULT_PORT, DEFAULT_PORT + 10))
 # Of a server that does not answer, or is not a worker.
 ANSWER_ERRORS = (
     OSError, HTTPException, msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError,
@@ -37,12 +43,14 @@ class SeedListAnswer(msgspec.Struct):
     seed_set: str
 
 
-def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[str]:
-    """Those of desk.workers; else of this machine's workers of this cluster and group."""
+def worker_addresses(config: Config, cluster_id: Callable[[], str]) -> list[WorkerAddress]:
+    """Those of desk.workers; else of this user's workers of this cluster and group."""
     if config.desk.workers is not None:
-        addresses = map(replica_addresses, config.desk.workers.split(","))
-        return [*chain.from_iterable(addresses)][:MAX_WORKERS]
-    return own_workers(LOCAL_ADDRESSES, WorkerIdentity(cluster_id(), config.kafka.group))
+        addresses = chain.from_iterable(map(replica_addresses, config.desk.workers.split(",")))
+        return [WorkerAddress(address) for address in addresses][:MAX_WORKERS]
+    if not (workers := read_addresses()):
+        return []
+    return own_workers(workers, WorkerIdentity(cluster_id(), config.kafka.group))
 
 
 def replica_addresses(address: str) -> list[str]:
@@ -61,21 +69,19 @@ def replica_addresses(address: str) -> list[str]:
     return [host_and_port(name, int(port)) for name in sorted(replicas)]
 
 
-def own_workers(addresses: Sequence[str], identity: WorkerIdentity) -> list[str]:
-    def is_own(address: str) -> bool:
+def own_workers(workers: Sequence[WorkerAddress], identity: WorkerIdentity) -> list[WorkerAddress]:
+    def is_own(worker: WorkerAddress) -> bool:
         try:
-            body = http_get(address, "/readyz", ANSWER_S)[1]
+            body = ask_worker(worker, "/readyz", ANSWER_S)[1]
             return msgspec.json.decode(body, type=WorkerIdentity) == identity
         except ANSWER_ERRORS:
             return False
 
     if not identity.cluster_id:
         return []
-    with ThreadPoolExecutor(len(addresses), "identity") as pool:
-        answers = list(pool.map(is_own, addresses))
-    return [
-        address for address, is_own_worker in zip(addresses, answers, strict=True) if is_own_worker
-    ]
+    with ThreadPoolExecutor(len(workers), "identity") as pool:
+        answers = list(pool.map(is_own, workers))
+    return [worker for worker, is_own_worker in zip(workers, answers, strict=True) if is_own_worker]
 
 
 def read_seed_set(address: str) -> str | None:
@@ -94,17 +100,49 @@ def kafka_cluster_id(config: Config) -> str:
 
 
 def http_get(address: str, path: str, seconds: float) -> tuple[int, bytes]:
-    """Status and body, cut if too large; raises TimeoutError if too slow."""
-    host, _, port = address.rpartition(":")
+    return ask_worker(WorkerAddress(address), path, seconds)
+
+
+def ask_worker(worker: WorkerAddress, path: str, seconds: float) -> tuple[int, bytes]:
+    """Status and body, cut if too large.
+
+    Raises TimeoutError if the whole call takes longer, and ValueError for a server that has the
+    address of a worker of this user without being it.
+    """
+    host, _, port = worker.address.rpartition(":")
     connection = HTTPConnection(host.strip("[]"), int(port), timeout=seconds)
+    future: Future[tuple[int, bytes]] = Future()
+    sockets: list[socket.socket] = []
+
+    def run() -> None:
+        with closing(connection), suppress(InvalidStateError):  # nobody waits any more
+            try:
+                connection.connect()
+                sockets.append(connection.sock)
+                if not future.cancelled():
+                    future.set_result(_read_answer(connection, worker, path))
+            except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+                future.set_exception(error)
+
+    Thread(target=run, name="worker-request", daemon=True).start()
     try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        body, ends_at = bytearray(), time.monotonic() + seconds
-        while (piece := answer.read1(2**16)) and len(body) < MAX_RESPONSE_BYTES:
-            if time.monotonic() > ends_at:
-                raise TimeoutError("too slow")
-            body += piece
-        return answer.status, bytes(body)
-    finally:
-        connection.close()
+        return future.result(seconds)
+    except TimeoutError:
+        future.cancel()
+        for each in sockets:  # none before it is connected
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        raise TimeoutError("too slow") from None
+
+
+def _read_answer(connection: HTTPConnection, worker: WorkerAddress, path: str) -> tuple[int, bytes]:
+    challenge = secrets.token_hex(16)
+    connection.request("GET", path, headers={CHALLENGE_HEADER: challenge} if worker.token else {})
+    answer = connection.getresponse()
+    proof = answer.getheader(PROOF_HEADER, "").encode()
+    if worker.token and not compare_digest(proof, worker.proof(challenge).encode()):
+        raise ValueError("another server has this address")
+    body = bytearray()
+    while (piece := answer.read1(2**16)) and len(body) < MAX_RESPONSE_BYTES:
+        body += piece
+    return answer.status, bytes(body)

@@ -230,12 +230,8 @@ def send(
     url: str,
     limits: RequestLimits,
     headers: Mapping[str, str] = PAGE_HEADERS,
-    write: Callable[[bytes], object] | None = None,
 ) -> WebAnswer:
-    """Send one request, without following redirects. Raises InputError if it fails.
-
-    `write` gets the body as it arrives. Without it the answer holds the body, decompressed.
-    """
+    """Send one request, without following redirects. Raises InputError if it fails."""
     parse_web_address(url)
     proxy = None
     try:
@@ -247,7 +243,7 @@ def send(
         else:  # the proxy resolves and checks names
             host = target.raw_host or ""
             limits.check(host, literal_address(host) or PUBLIC_ADDRESS)
-        return asyncio.run(_send(target, url, limits, headers, resolver, write))
+        return asyncio.run(_send(target, url, limits, headers, resolver))
     except NewsiftError:
         raise
     except aiohttp.ClientPayloadError as error:
@@ -275,7 +271,6 @@ async def _send(
     limits: RequestLimits,
     headers: Mapping[str, str],
     resolver: AbstractResolver | None,
-    write: Callable[[bytes], object] | None,
 ) -> WebAnswer:
     timeout = aiohttp.ClientTimeout(
         total=limits.max_seconds + GRACE_S, sock_connect=MAX_SILENCE_S, sock_read=MAX_SILENCE_S
@@ -283,9 +278,7 @@ async def _send(
     session = client_session(timeout, resolver=resolver, auto_decompress=False)
     async with session, session.get(target, headers=headers, allow_redirects=False) as answer:
         parts: list[bytes] = []
-        if answer.status == 200 and not await read_limited(
-            answer, limits.max_bytes, write or parts.append
-        ):
+        if answer.status == 200 and not await read_limited(answer, limits.max_bytes, parts.append):
             raise _too_large(url, limits)
         encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
         body = _unpack(url, b"".join(parts), encoding, limits) if parts else b""

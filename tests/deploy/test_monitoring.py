@@ -7,7 +7,6 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
-from newsift.cli.watch.records import WATCH_METRICS
 from newsift.collect.collector import COLLECTOR_METRICS
 from worker.metrics.registry import METRICS
 
@@ -22,9 +21,9 @@ GROUPED = re.compile(r"\b(?:by|on|ignoring|without) \(([^)]*)\)")
 
 
 def exported() -> dict[str, set[str]]:
-    """The labels of every series that a worker, a collector or a watch exports."""
+    """The labels of every series that a worker or a collector exports."""
     result: dict[str, set[str]] = {}
-    for row in (*METRICS, *COLLECTOR_METRICS, *WATCH_METRICS):
+    for row in (*METRICS, *COLLECTOR_METRICS):
         own = set(row.labels)
         if issubclass(row.kind, Histogram):
             result |= {f"{row.name}_bucket": own | {"le"}}

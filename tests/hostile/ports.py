@@ -142,14 +142,13 @@ class Port:
 @contextlib.contextmanager
 def ports(folder: Path) -> Iterator[list[Port]]:
     """Every HTTP server of newsift, on a broker of their own."""
-    kafka, desk, worker, watch, collect, away = free_ports(6)
+    kafka, desk, worker, collect, away = free_ports(5)
     env = {k: v for k, v in os.environ.items() if not k.startswith("NEWSIFT_")} | {
         "NEWSIFT_KAFKA": f"127.0.0.1:{kafka}", "NEWSIFT_DESK__TOKEN": "a" * 32,
         "XDG_STATE_HOME": str(folder), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     commands = {
         "worker": (worker, "faust -A worker worker"),
-        "watch": (watch, f"newsift watch --listen {watch}"),
         "collect": (collect, f"newsift collect bluesky --url ws://127.0.0.1:{away}/subscribe"),
         "desk": (desk, f"newsift desk --port {desk}"),
     }

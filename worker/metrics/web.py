@@ -16,6 +16,13 @@ from aiohttp import web
 
 from worker.config import WebConfig
 from worker.errors import ConfigError
+from worker.metrics.address_file import (
+    CHALLENGE_HEADER,
+    PROOF_HEADER,
+    WorkerAddress,
+    remove_address,
+    write_address,
+)
 from worker.metrics.registry import CONTENT_TYPE, Metrics
 from worker.metrics.visits import (
     ACCEPT_BACKLOG,
@@ -218,6 +225,28 @@ class Web(Site):
         self._health, self._near = health, near
         self._list_lock = asyncio.Lock()
         self._seed_list: tuple[SeedSet, bytes] | None = None
+        self._address: WorkerAddress | None = None
+
+    def on_started(self) -> None:
+        super().on_started()
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._config.host, self._config.host)
+        self._address = write_address(
+            f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        )
+
+    async def stop(self) -> None:
+        if self._address is not None:
+            remove_address(self._address)
+        await super().stop()
+
+    def prepare(self, app: web.Application) -> None:
+        app.on_response_prepare.append(self._prove)
+
+    async def _prove(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Shows that this is the worker whose token the client has read."""
+        challenge = request.headers.get(CHALLENGE_HEADER)
+        if challenge is not None and self._address is not None:
+            response.headers[PROOF_HEADER] = self._address.proof(challenge)
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         routes = [web.get("/seeds", self._get_seeds), web.get("/near", self._get_near)]

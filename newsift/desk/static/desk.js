@@ -13,7 +13,6 @@ const PAGES = {
   "": ["Events", () => import("/pages/events.js")],
   event: [null, () => import("/pages/event.js")],
   seeds: ["Seeds", () => import("/pages/seeds.js")],
-  health: ["Health", () => import("/pages/health.js")],
 };
 
 function addressParts() {
@@ -36,12 +35,19 @@ function Page({ name, rest, session }) {
   return html`<${LazyView} load=${load} rest=${rest} session=${session} />`;
 }
 
+// Broker, workers, lag and seeds: what is well, or each problem with the command that helps.
 function Health() {
-  const [health] = useAnswer("/api/health/summary", {}, ["health"], HEALTH_REFRESH_MS);
-  if (!health) return html`<span role="status"></span>`;
-  const { file, state, problems, text } = health;
-  return html`<span role="status">${file && html`<${FileState} file=${file} />`}
-    <a class=${`badge ${state}`} href="#/health" title=${problems[0]}>${text}</a></span>`;
+  const [health] = useAnswer("/api/health", {}, ["health"], HEALTH_REFRESH_MS);
+  if (!health) return html`<section class="health" role="status" aria-label="Health"></section>`;
+  const { file, state, facts, problems } = health;
+  const word = { good: "all well", unknown: "checking", bad: plural(problems.length, "problem") };
+  const row = ({ text, command }) =>
+    html`<li><span class="quoted">${text}</span> <code>${command}</code></li>`;
+  return html`<section class="health" role="status" aria-label="Health">
+    <span class=${`badge ${state}`}>${word[state]}</span>
+    <span class="quiet">${facts.join(" · ")}</span>
+    ${file && html`<${FileState} file=${file} />`}
+    ${problems.length > 0 && html`<ul class="problems">${problems.map(row)}</ul>`}</section>`;
 }
 
 // The progress of the file whose posts are the stream.
@@ -65,9 +71,10 @@ function Head({ page, session }) {
     <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" /> newsift</a>
     <nav aria-label="Pages">${Object.entries(PAGES).map(link)}</nav>
     ${session.read_only && html`<span class="badge">read-only</span>`}
-    ${silence ? html`<span class="badge bad" role="alert">${silence}</span>` : html`<${Health} />`}
+    ${silence && html`<span class="badge bad" role="alert">${silence}</span>`}
     <label class="who">You are <input value=${userName()} maxlength="80" onChange=${rename}
       autocomplete="off" /></label>
+    ${!silence && html`<${Health} />`}
   </header>`;
 }
 

@@ -1,7 +1,7 @@
 """The endpoints of each page."""
 
 from newsift.desk.api import Endpoint
-from newsift.desk.views import events, export, feeds, health, judge, learning, scores, seeds
+from newsift.desk.views import events, export, judge, learning, scores, seeds
 
-PAGES = (events, judge, learning, scores, export, seeds, feeds, health)
+PAGES = (events, judge, learning, scores, export, seeds)
 ENDPOINTS = [each for page in PAGES for each in vars(page).values() if isinstance(each, Endpoint)]

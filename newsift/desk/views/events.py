@@ -1,4 +1,4 @@
-"""The events, the matches of one event, and who uses the desk."""
+"""The events, the matches of one event, who uses the desk, and the strip of every page."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,6 +47,12 @@ def session(desk: Desk, _request: EmptyRequest) -> Json:
         "read_only": desk.read_only,
         "you": shorten(one_line(current_user()), MAX_BY_CHARS) or "somebody",
     }
+
+
+@get_endpoint("/api/health", EmptyRequest)
+def health(desk: Desk, _request: EmptyRequest) -> Json:
+    desk.health.note_viewer()
+    return desk.health.summary() | {"file": desk.file.progress if desk.file else None}
 
 
 class EventsRequest(Struct, frozen=True):

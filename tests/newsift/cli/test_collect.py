@@ -175,39 +175,18 @@ def test_reads_files_until_sigterm(start: Start, kafka: Kafka, place: Path, tmp_
     assert Counter(keys(kafka)) == Counter(names)
 
 
-@pytest.fixture
-def rules(tmp_path: Path) -> Path:
-    file = tmp_path / "rules.txt"
-    file.write_text("ferry\tferries\n#fire lang:en\tfires\n")
-    return file
-
-
-def test_a_dry_run_shows_changed_rules_and_changes_none(
-    newsift: Command, x: tuple[FakeX, Call], rules: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    side, _ = x
-    monkeypatch.setenv("NEWSIFT_X_TOKEN", TOKEN)
-    side.rules.append({"id": "2", "value": "old rule"})
-    listed = newsift("collect", "x", "--url", side.url, "--list-rules")
-    assert (listed.code, listed.out) == (0, "ferry\tferries\nold rule\n")
-    shown = newsift("collect", "x", "--url", side.url, "--rules", rules, "--dry-run")
-    assert (shown.code, shown.out) == (0, "+ #fire lang:en\tfires\n- old rule\n")
-    assert not side.bodies
-
-
-def test_sets_the_rules_of_x_and_ends_at_the_limit(
-    kafka: Kafka, x: tuple[FakeX, Call], rules: Path, tmp_path: Path, start: Start
+def test_ends_at_the_limit(
+    kafka: Kafka, x: tuple[FakeX, Call], tmp_path: Path, start: Start
 ) -> None:
     side, call = x
     state = tmp_path / "state.json"
-    process = start("x", "--url", side.url, "--rules", rules, "--limit", 20, "--state", state)
+    process = start("x", "--url", side.url, "--limit", 20, "--state", state)
     until(side.opened.is_set)
     call(side.post(*TWEETS))
     assert process.wait() == 0, process.output
     assert "20 frames of x sent to tweets" in process.output
     assert TOKEN not in process.output
     assert set(keys(kafka)) == set(TWEETS[:20])
-    assert [rule["value"] for rule in side.rules] == ["ferry", "#fire lang:en"]
     assert stored(state) == TWEETS[19]
 
 

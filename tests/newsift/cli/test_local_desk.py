@@ -62,7 +62,7 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     project = tmp_path / "project"
     desk = start("--file", posts, "--seeds", ARTICLE, "--project", project)
     until(lambda: matches(desk) == {"ferry-fire": 1})
-    assert desk.call("health/summary")["file"]["state"] == "read"
+    assert desk.call("health")["file"]["state"] == "read"
 
     def question() -> Any:
         return desk.call("judge/question?event=ferry-fire&by=ada")

@@ -48,7 +48,7 @@ def test_an_interrupt_that_c_code_swallows_comes_again() -> None:
 @pytest.mark.parametrize(
     ("name", "number", "code"),
     [
-        ("watch", signal.SIGTERM, 0), ("collect", signal.SIGTERM, 0), ("watch", signal.SIGINT, 130),
+        ("collect", signal.SIGTERM, 0), ("collect", signal.SIGINT, 130),
         ("filter", signal.SIGTERM, 130),
     ],
 )  # fmt: skip
@@ -56,7 +56,7 @@ def test_a_signal_during_import_ends_a_command(
     monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals, code: int
 ) -> None:
     monkeypatch.setattr("newsift.cli.import_module", lambda _: signal.raise_signal(number))
-    assert run([name, "--listen", "0"]) == code
+    assert run([name, "--any"]) == code
 
 
 def test_what_fails_on_account_of_an_interrupt_is_the_interrupt(

@@ -3,7 +3,6 @@ import json
 import random
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-import newsift.collect.x as x_source
-from encoder.errors import InputError
 from newsift.collect.source import ANNOUNCED, BUSY, CLOSED, LIMITED, UNREACHABLE, LostError
-from newsift.collect.x import XStream, parse_post_id, read_rules, refusal_error, time_of_id
+from newsift.collect.x import XStream, parse_post_id, refusal_error, time_of_id
 from tests.newsift.collect.following import first_of, follow
 from tests.newsift.collect.x_side import DISCONNECT, TOKEN, FakeX, make_tweet, serve_x, tweet_id
 from worker.config.secret import Secret
@@ -55,78 +52,8 @@ def test_an_id_holds_its_time() -> None:
     assert time_of_id("20") is None
 
 
-def written(tmp_path: Path, text: str) -> Path:
-    file = tmp_path / "rules.txt"
-    file.write_text(text)
-    return file
-
-
-def source(side: FakeX, file: Path | None = None) -> XStream:
-    return XStream(str(side.url), Secret(TOKEN), file)
-
-
-def test_a_file_holds_a_rule_a_line(tmp_path: Path) -> None:
-    file = written(tmp_path, "ferry\tferries\n\n# what burns\n#fire lang:en\r\n")
-    result = [rule.content for rule in read_rules(file)]
-    assert result == [("ferry", "ferries"), ("#fire lang:en", "")]
-
-
-@pytest.mark.parametrize(
-    ("text", "body"),
-    [
-        ("", "holds no rule"),
-        ("a" * 1025, "line 1: 1,025 characters"),
-        ("\n".join(f"rule{n}" for n in range(1001)), "1,001 rules"),
-        ("ferry\nfire\nferry\ttag", r"line 3: the same rule as .*line 1"),
-        ("ferry \u202e", "unprintable"),
-    ],
-)
-def test_refuses_bad_rules(tmp_path: Path, text: str, body: str) -> None:
-    with pytest.raises(InputError, match=body):
-        read_rules(written(tmp_path, text))
-
-
-async def test_x_has_the_rules_of_the_file_and_no_others(tmp_path: Path) -> None:
-    names = [f"rule{n}\ttag{n}" for n in range(250)]
-    file = written(tmp_path, "\n".join(["ferry\tboats", *names]))
-    async with serve_x() as side:
-        side.rules += [{"id": str(n), "value": f"rule{n}", "tag": "old"} for n in range(90, 200)]
-        async with follow(source(side, file)) as follower:
-            await side.opened.wait()
-            await side.post(tweet_id(1))
-            await follower.until(lambda: follower.frames)
-    have = sorted(f"{rule['value']}\t{rule['tag']}" for rule in side.rules)
-    assert have == sorted(["ferry\tboats", *names])
-    assert all(len(body.get("add", [])) <= 100 for body in side.bodies)
-
-
-async def test_nothing_is_changed_for_a_file_that_x_refuses(tmp_path: Path) -> None:
-    file = written(tmp_path, "fire\nhas:media\n")
-    async with serve_x() as side:
-        with pytest.raises(InputError, match="'has:media': needs a standalone operator"):
-            await first_of(source(side, file))
-    assert [rule["value"] for rule in side.rules] == ["ferry"]
-    assert all("dry_run" in body["query"] for body in side.bodies)
-
-
-async def test_a_missing_file_of_rules_is_refused_at_the_start(tmp_path: Path) -> None:
-    async with serve_x() as side:
-        with pytest.raises(InputError, match="cannot be read"):
-            await first_of(source(side, tmp_path / "nowhere"))
-    assert side.bodies == []
-
-
-async def test_follows_changed_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(x_source, "POLL_S", 0.01)
-    file = written(tmp_path, "ferry\tferries")
-    async with serve_x() as side, follow(source(side, file)) as follower:
-        await side.opened.wait()
-        file.write_text("has:links")  # is told, and changes nothing
-        await follower.until(lambda: any("add" in body for body in side.bodies))
-        assert [rule["value"] for rule in side.rules] == ["ferry"]
-        file.write_text("smoke\tfires")
-        await follower.until(lambda: [rule["value"] for rule in side.rules] == ["smoke"])
-        assert len(side.streams) == 1
+def source(side: FakeX) -> XStream:
+    return XStream(str(side.url), Secret(TOKEN))
 
 
 async def test_posts_come_as_the_platform_sent_them() -> None:
@@ -198,7 +125,7 @@ async def test_a_post_beside_a_disconnect_is_not_lost() -> None:
         (400, {"title": "Invalid Request"}, "Invalid Request"),
         (401, {"title": "Unauthorized"}, "bearer token"),
         (403, {"title": "Client Forbidden", "detail": "Not enrolled"}, "Not enrolled.*access"),
-        (409, {"title": "ConnectionException"}, "--rules FILE"),
+        (409, {"title": "ConnectionException"}, "set rules at X"),
     ],
 )
 async def test_a_refusal_names_the_remedy(status: int, body: dict[str, str], remedy: str) -> None:

@@ -2,10 +2,7 @@
 
 https://docs.x.com/x-api/posts/filtered-stream/introduction (keep-alives, `matching_rules`),
 /x-api/fundamentals/handling-disconnections and /consuming-streaming-data (objects of disconnection,
-headers), /x-api/fundamentals/response-codes-and-errors, and openapi.json (paths of the rules). The
-errors of rules and the 409 are in the form that users show, for the documents show none:
-github.com/mastashake08/discord-twitter-bot/issues/7 and
-xdevplatform/twitter-api-typescript-sdk/issues/9.
+headers) and /x-api/fundamentals/response-codes-and-errors.
 """
 
 import json
@@ -46,16 +43,9 @@ def make_tweet(id: str) -> Json:
 
 
 class FakeX(FakePlatform):
-    def __init__(self) -> None:
-        super().__init__()
-        self.rules: list[Json] = [{"id": "1", "value": "ferry", "tag": "ferries"}]
-        self.bodies: list[Json] = []
-
     def app(self) -> web.Application:
         made = super().app()
         made.router.add_get("/2/tweets/search/stream", self._stream)
-        made.router.add_get("/2/tweets/search/stream/rules", self._listed)
-        made.router.add_post("/2/tweets/search/stream/rules", self._changed)
         return made
 
     async def post(self, *ids: str) -> None:
@@ -75,42 +65,6 @@ class FakeX(FakePlatform):
         await answer.prepare(request)
         await answer.write(b"\r\n")
         return await self.hold(answer)
-
-    async def _listed(self, request: web.Request) -> web.Response:
-        start = int(request.query.get("pagination_token", "0"))
-        page = self.rules[start : start + 30]  # a page of ours, smaller than theirs
-        more = {"next_token": f"{start + 30:016}"} if start + 30 < len(self.rules) else {}
-        result: Json = {"meta": {"result_count": len(page), **more}}
-        return web.json_response({"data": page, **result} if page else result)
-
-    async def _changed(self, request: web.Request) -> web.Response:
-        body = await request.json()
-        self.bodies.append({"query": dict(request.query), **body})
-        assert len({"add", "delete"} & set(body)) == 1
-        if "delete" in body:
-            gone = set(body["delete"]["ids"])
-            self.rules = [rule for rule in self.rules if rule["id"] not in gone]
-            return web.json_response({"meta": {"summary": {"deleted": len(gone)}}})
-        return self._added(body["add"], "dry_run" in request.query)
-
-    def _added(self, rules: list[Json], dry: bool) -> web.Response:
-        errors, made = list[Json](), list[Json]()
-        for rule in rules:
-            title, kind = "", ""
-            if rule["value"].startswith("has:"):
-                title, kind = "Invalid Rule", "invalid-rules"
-            elif rule["value"] in [each["value"] for each in self.rules]:
-                title, kind = "DuplicateRule", "duplicate-rules"
-            else:
-                made.append({"id": str(1000 + len(self.rules) + len(made)), **rule})
-            if title:
-                why = {"details": ["needs a standalone operator"]} if "Invalid" in title else {}
-                errors.append({"value": rule["value"], "title": title, **why,
-                               "type": PROBLEMS + kind})  # fmt: skip
-        if not dry:
-            self.rules += made
-        body: Json = {"data": made} | ({"errors": errors} if errors else {})
-        return web.json_response(body, status=201 if made else 400)
 
     def early(self, request: web.Request) -> web.Response | None:
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":

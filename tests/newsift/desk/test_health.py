@@ -12,6 +12,7 @@ import pytest
 from newsift.desk import health
 from newsift.desk.health import (
     NOT_YET,
+    GroupState,
     HealthSnapshot,
     PolledValue,
     ViewerPresence,
@@ -21,11 +22,16 @@ from newsift.desk.health import (
     query_workers,
     summarise,
 )
+from newsift.desk.session import Desk
+from newsift.desk.views import events
 from tests.broker.clients import until
-from tests.newsift.desk.client import DEADLINE_S
+from tests.newsift.desk.client import DEADLINE_S, call, open_desk
 from tests.newsift.desk.matched import HOSTILE
 from tests.newsift.worker_web import answering, worker_web
+from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from worker.config import load_config
 from worker.errors import BrokerError
+from worker.metrics.address_file import WorkerAddress
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -43,22 +49,21 @@ def full() -> Metrics:
 
 def test_a_worker_reports_its_state() -> None:
     with worker_web(Metrics(), Health("seeds are read")) as address:
-        row = query_worker(address)
+        row = query_worker(WorkerAddress(address))
     assert (row["error"], row["ready"], row["reason"]) == ("", False, "seeds are read")
     with worker_web(full(), Health("")) as address:
-        row = query_worker(address)
-    assert {name: row[name] for name in ("error", "ready", "reason", "model", "seed_set")} == {
-        "error": "", "ready": True, "reason": "", "model": "ab" * 32, "seed_set": "5" * 12,
+        row = query_worker(WorkerAddress(address))
+    assert {name: row[name] for name in ("error", "ready", "reason", "model")} == {
+        "error": "", "ready": True, "reason": "", "model": "ab" * 32,
     }  # fmt: skip
     assert (row["offsets_lost"], row["open_transaction_s"], row["paused"]) == (7, 150, 1)
-    assert row["version"]
 
 
 def test_an_unreachable_worker_hides_no_other() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
     with worker_web(full(), Health("")) as address:
-        rows = query_workers([nobody, address])
+        rows = query_workers([WorkerAddress(nobody), WorkerAddress(address)])
     assert [row["address"] for row in rows] == [nobody, address]
     assert "this worker does not answer" in rows[0]["error"]
     assert rows[1]["ready"]
@@ -79,7 +84,7 @@ def test_an_unreachable_worker_hides_no_other() -> None:
 )
 def test_any_answer_is_a_row(raw: bytes) -> None:
     with answering(raw) as address:
-        row = query_worker(address)
+        row = query_worker(WorkerAddress(address))
     assert row["address"] == address
     assert row["error"] or not row.get("model")
 
@@ -99,7 +104,7 @@ def test_nothing_is_polled_while_no_page_is_open(
     polls: list[int] = []
     one = PolledValue("x", lambda: calls.append(1), viewers, lambda: polls.append(1), every_s=0.001)
     one.start()
-    assert one.row() == {"error": NOT_YET, "since": None}
+    assert one.error == NOT_YET
     time.sleep(0.05)
     assert calls == []
     viewers.note()
@@ -125,27 +130,20 @@ def test_one_that_hangs_hides_no_other(viewers: ViewerPresence) -> None:
     stuck.set()
 
 
-def test_a_failure_has_its_reason_and_since_when(viewers: ViewerPresence) -> None:
+def test_a_failure_has_its_reason(viewers: ViewerPresence) -> None:
     ask = Mock(side_effect=[1, BrokerError("broker: away"), ValueError("odd"), 2])
     one = PolledValue[int]("x", ask, viewers, lambda: None)
     polled = []
     for _ in range(4):
         one.poll()
-        polled.append((one.value, one.error, one.since))
-    assert [row[:2] for row in polled] == [
-        (1, ""), (1, "broker: away"), (1, "ValueError: odd"), (2, ""),
-    ]  # fmt: skip
-    since = [row[2] for row in polled]
-    assert since[1] == since[2]
-    assert since == sorted(since)
+        polled.append((one.value, one.error))
+    assert polled == [(1, ""), (1, "broker: away"), (1, "ValueError: odd"), (2, "")]
 
 
-GROUP = {"all_members": 1, "all_partitions": 4, "lag": 7}
+GROUP = GroupState(members=1, partitions=4, lag=7)
 WORKER = {"address": "127.0.0.1:6066", "error": "", "ready": True, "reason": "", "paused": 0.0,
           "model": "m"}  # fmt: skip
-TOPIC = {"topic": "tweets", "setting": "cleanup.policy", "actual": "compact", "required": "delete",
-         "why": "w", "fix": "kafka-configs.sh", "serious": True}  # fmt: skip
-WELL = HealthSnapshot("", GROUP, False, [WORKER], [])
+WELL = HealthSnapshot("", GROUP, False, [WORKER])
 
 
 def worker(**parts: Any) -> HealthSnapshot:
@@ -158,34 +156,45 @@ def worker(**parts: Any) -> HealthSnapshot:
         WELL,
         worker(error="x", ready=False),  # the broker knows it, its web server is elsewhere
         worker(offsets_lost=0.0, open_transaction_s=5.0),
-        replace(WELL, topics=[TOPIC | {"serious": False}]),
     ],
 )
 def test_all_well(snapshot: HealthSnapshot) -> None:
-    assert summarise(snapshot) == {"state": "good", "text": "all well", "problems": []}
+    facts = ["the broker answers", "1 worker", "7 posts to read", "no refused seed"]
+    assert summarise(snapshot) == {"state": "good", "facts": facts, "problems": []}
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "words"),
+    ("snapshot", "words", "command"),
     [
-        (replace(WELL, group=GROUP | {"all_members": 0}), "start one with: faust -A worker worker"),
-        (replace(WELL, labels_left_out=1_234), "1,234 labels are left out"),
-        (replace(WELL, grows=True), "7 wait; start another worker, up to 4"),
-        (worker(ready=False, reason="reads seeds"), "is not ready: reads seeds"),
-        (worker(paused=1.0), "127.0.0.1:6066 is paused"),
-        (worker(offsets_lost=1234.0), "lost 1,234 posts"),
-        (worker(open_transaction_s=500.0), "transaction"),
-        (replace(WELL, workers=[WORKER, WORKER | {"model": "n"}]), "run different models"),
-        (replace(WELL, topics=[TOPIC]), "must be delete; kafka-configs.sh"),
+        (replace(WELL, group=GROUP._replace(members=0)), "no worker runs", "faust -A worker"),
+        (replace(WELL, grows=True), "7 wait; start another worker", "faust -A worker"),
         (
-            replace(WELL, broker_error="nobody listens", topics=[TOPIC]),
+            replace(WELL, grows=True, group=GROUP._replace(members=4)),
+            "each partition has a worker",
+            "newsift status",
+        ),
+        (worker(ready=False, reason="reads seeds"), "is not ready: reads seeds", "newsift status"),
+        (worker(paused=1.0), "127.0.0.1:6066 is paused", "newsift topics check"),
+        (worker(offsets_lost=1234.0), "lost 1,234 posts", "newsift status"),
+        (worker(open_transaction_s=500.0), "transaction", "newsift status"),
+        (
+            replace(WELL, workers=[WORKER, WORKER | {"model": "n"}]),
+            "run different models",
+            "newsift config show",
+        ),
+        (replace(WELL, refused_seeds=1_234), "1,234", "newsift seeds list"),
+        (replace(WELL, unread={"tweets": "gone"}), "tweets: cannot be read", "newsift check"),
+        (
+            replace(WELL, broker_error="nobody listens", refused_seeds=3),
             "does not answer: nobody listens",
+            "newsift check",
         ),
     ],
 )
-def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str) -> None:
+def test_each_problem_has_its_line(snapshot: HealthSnapshot, words: str, command: str) -> None:
     (problem,) = list_problems(snapshot)
-    assert words in problem
+    assert words in problem.text
+    assert command in problem.command
     assert summarise(snapshot)["state"] == "bad"
 
 
@@ -199,7 +208,7 @@ def test_texts_of_strangers_are_single_lines_of_bounded_length() -> None:
         replace(WELL, workers=[WORKER | {"ready": False, "reason": odd}] * 100)
     )
     assert len(problems) == 50
-    assert all(each.isprintable() and len(each) <= 400 for each in problems)
+    assert all(each.text.isprintable() and len(each.text) <= 400 for each in problems)
 
 
 @pytest.mark.parametrize(
@@ -218,3 +227,38 @@ def test_a_lag_grows_if_it_never_falls(lags: list[int], expected: bool) -> None:
 
 def test_a_lag_grows_only_while_it_is_read() -> None:
     assert not is_growing([(0.0, 0), (1000.0, 5), (1005.0, 9)])
+
+
+@pytest.fixture
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "127.0.0.1:1")
+
+
+def settled(desk: Desk) -> Any:
+    until(lambda: call(desk, events.health)["state"] != "unknown")
+    return call(desk, events.health)
+
+
+@pytest.mark.usefixtures("_alone")
+def test_the_strip_has_what_status_reports(kafka: Kafka) -> None:
+    kafka.fill(POSTS, [b"{}"] * 5)
+    kafka.commit("newsift-ingest", POSTS, {0: 3})
+    kafka.send(SEEDS, b"{", b"odd")
+    with open_desk() as desk:
+        strip = settled(desk)
+    assert strip["facts"] == ["the broker answers", "0 workers", "2 posts to read"]
+    texts = [problem["text"] for problem in strip["problems"]]
+    assert texts == [
+        "no worker runs, so nothing is matched", "refused seeds, which match nothing: 1",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("_alone")
+def test_a_broker_that_is_away_is_the_only_problem(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_KAFKA", "127.0.0.1:1")
+    desk = Desk(load_config())
+    (problem,) = settled(desk)["problems"]
+    assert "nobody listens there" in problem["text"]
+    desk.stop()

@@ -3,18 +3,14 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from threading import Event, Thread
-from types import SimpleNamespace
 from typing import Any
-from unicodedata import category
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from newsift.desk import dead_letters as letters
 from newsift.desk import matches
-from newsift.desk.dead_letters import DeadLetterList, escape_bytes
 from newsift.desk.matches import (
     MAX_EVENT_STORIES,
     MAX_RECORD_MATCHES,
@@ -23,9 +19,9 @@ from newsift.desk.matches import (
     MatchStore,
     StoryFilter,
 )
-from tests.newsift.desk.matched import HOSTILE, HOUR, NOON, firsts, many, record, topic
+from tests.newsift.desk.matched import HOUR, NOON, firsts, many, record, topic
 from tests.worker.small import Mail
-from worker.config import Config, load_config
+from worker.config import Config
 
 NOW = NOON + 40 * HOUR
 
@@ -223,69 +219,3 @@ def test_any_record_is_skipped_or_counted(
     assert sum(store.counts("ferry").posts) >= 1
     for name in store.events():
         store.find(name, StoryFilter(text="x", least=0.1))
-
-
-def message(n: int, reason: str = "bad_json", **more: Any) -> Any:
-    answer = {"source": f"tweets-0-{n}", "reason": reason, "detail": f"d{n}"}
-    result = {
-        "topic": "rejected-tweets", "partition": 0, "offset": n, "timestamp": 1_795_000_000_000 + n,
-        "key": None, "value": b"{", "headers": [(k, v.encode()) for k, v in answer.items()],
-    }  # fmt: skip
-    return SimpleNamespace(**(result | more))
-
-
-@pytest.fixture
-def created() -> DeadLetterList:
-    return DeadLetterList(load_config())
-
-
-def test_each_dead_letter_is_counted_once(created: DeadLetterList) -> None:
-    created.take([message(1), message(2, "no_id"), message(1)])
-    created.take([message(2, "no_id"), message(3)])
-    result = created.summary()
-    assert result["reasons"] == {"bad_json": 2, "no_id": 1}
-    assert [row["id"] for row in result["newest"]] == ["tweets-0-3", "tweets-0-2", "tweets-0-1"]
-    assert (result["all"], result["older"], result["retryable"]) == (3, 0, ["bad_json", "no_id"])
-
-
-def test_memory_is_bounded_and_of_a_long_topic_the_end_is_read(
-    created: DeadLetterList, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(letters, "MAX_READ_LETTERS", 40)
-    cluster: Any = SimpleNamespace(
-        beginnings=lambda _: {0: 10, 1: 0}, ends=lambda _: {0: 100, 1: 5}
-    )
-    assert created.begin(cluster) == {0: 80, 1: 0}
-    created.take([message(n, f"r{n}") for n in range(500)])
-    for n in range(500):
-        created.note_retry(str(n))
-    result = created.summary()
-    assert (result["all"], result["older"], len(result["newest"])) == (500, 70, 200)
-    assert result["newest"][0]["id"] == "tweets-0-499"
-    assert (len(result["reasons"]), result["reasons"]["others"]) == (101, 400)
-    assert max(len(created._letter_digests), len(created._retried_ids)) <= 40
-
-
-def test_a_dead_letter_without_bytes_has_an_obstacle_to_its_retry(created: DeadLetterList) -> None:
-    created.take([message(1), message(2, value=None), message(3, "bad_batch")])
-    created.note_retry("tweets-0-1")
-    rows = {row["offset"]: row for row in created.summary()["newest"]}
-    assert (rows[1]["obstacle"], rows[1]["retried"]) == (None, True)
-    assert "no bytes" in rows[2]["obstacle"]
-    assert "nothing to retry" in rows[3]["obstacle"]
-
-
-def test_hostile_headers_are_shown_as_escapes(created: DeadLetterList) -> None:
-    odd = [("reason", HOSTILE.encode() * 99), ("detail", b"\xff\x00\x1b[31m\n"), ("attempt", b"x")]
-    created.take([message(1, headers=odd)])
-    row = created.summary()["newest"][0]
-    assert (row["id"], row["detail"]) == ("rejected-tweets-0-1", "\ufffd\\x00\\x1b[31m")
-    assert len(row["reason"]) <= 500
-    assert len(escape_bytes(b"a" * 10**6) or "") == 4096
-    assert all(name.isprintable() for name in [row["reason"], *created.summary()["reasons"]])
-
-
-@given(st.binary(max_size=2000))
-def test_no_byte_steers_the_terminal(raw: bytes) -> None:
-    for char in escape_bytes(raw) or "":
-        assert char == "\n" or char.isprintable() or category(char) == "Zs"

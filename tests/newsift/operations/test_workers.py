@@ -1,6 +1,8 @@
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from newsift.operations.workers import (
 )
 from tests.newsift.worker_web import answering, dripping, worker_web
 from worker.config import Config, KafkaConfig, load_config
+from worker.metrics.address_file import WorkerAddress, read_addresses, write_address
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
@@ -30,23 +33,35 @@ def serving(*identities: WorkerIdentity) -> Iterator[list[str]]:
         ]
 
 
-def test_finds_local_workers_of_the_same_cluster_and_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_workers_that_left_an_address_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "127.0.0.1:1, [::1]:2")
-    assert worker_addresses(load_config(), pytest.fail) == ["127.0.0.1:1", "[::1]:2"]
+    configured = [WorkerAddress("127.0.0.1:1"), WorkerAddress("[::1]:2")]
+    assert worker_addresses(load_config(), pytest.fail) == configured
     config = Config(kafka=KafkaConfig(group="group"))
+    assert worker_addresses(config, pytest.fail) == []
     others = (
         WorkerIdentity("another", "group"),
         WorkerIdentity("cluster", "another"),
         WorkerIdentity("", "group"),
     )
-    with (
-        serving(others[0], OURS, *others[1:]) as addresses,
-        socket.create_server(("127.0.0.1", 0)) as silent,
-    ):
-        every = (*addresses, f"127.0.0.1:{silent.getsockname()[1]}", "127.0.0.1:9")
-        monkeypatch.setattr("newsift.operations.workers.LOCAL_ADDRESSES", every)
-        assert worker_addresses(config, lambda: "cluster") == [addresses[1]]
+    with serving(others[0], OURS, *others[1:]) as addresses:
+        found = worker_addresses(config, lambda: "cluster")
+        assert [worker.address for worker in found] == [addresses[1]]
         assert worker_addresses(config, lambda: "") == []
+    assert worker_addresses(config, lambda: "cluster") == []
+
+
+def test_a_server_in_the_place_of_a_worker_is_not_believed(state_folder: Path) -> None:
+    ready = b'HTTP/1.1 200 OK\r\n\r\n{"cluster_id": "cluster", "group": "group"}'
+    with answering(ready) as address:
+        worker = write_address(address)
+        (file,) = (state_folder / "workers").iterdir()
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert read_addresses() == [worker]
+        assert own_workers([WorkerAddress(address)], OURS) == [WorkerAddress(address)]
+        assert own_workers([worker], OURS) == []
+    file.rename(file.with_name("999999999-1.json"))  # of a process that has ended
+    assert read_addresses() == []
 
 
 def test_a_name_stands_for_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,16 +78,19 @@ def test_a_name_stands_for_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setenv("NEWSIFT_DESK__WORKERS", "three:1, v6:2,one:3,none:4")
-    assert worker_addresses(load_config(), pytest.fail) == [
+    assert [worker.address for worker in worker_addresses(load_config(), pytest.fail)] == [
         *("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "[fd00::1]:2", "[fd00::2]:2"),
         *("one:3", "none:4"),
     ]
 
 
-def test_gives_up_a_worker_that_drips() -> None:
-    with dripping(b"HTTP/1.1 200 OK\r\n\r\n") as (port, broken):
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: ", b""])
+def test_a_call_has_one_deadline(head: bytes) -> None:
+    with dripping(head) as (port, broken):
+        began = time.monotonic()
         with pytest.raises(TimeoutError):
             http_get(f"127.0.0.1:{port}", "/metrics", 0.3)
+        assert time.monotonic() - began < 2.0
         assert broken.wait(30)
 
 
@@ -81,4 +99,4 @@ def test_gives_up_a_worker_that_drips() -> None:
 )
 def test_another_server_is_no_worker(body: bytes) -> None:
     with answering(b"HTTP/1.1 200 OK\r\n\r\n" + body) as address:
-        assert own_workers([address], OURS) == []
+        assert own_workers([WorkerAddress(address)], OURS) == []

@@ -19,6 +19,7 @@ from tests.worker.kafka_side import Kafka
 from tests.worker.processes import BIN, environment, logged
 from tests.worker.small import value
 from worker.config import Config, KafkaConfig
+from worker.metrics.address_file import WorkerAddress
 
 ROOT = Path(__file__).parents[3]
 
@@ -124,7 +125,7 @@ def test_a_running_worker_serves_its_near_misses(broker: Address, tmp_path: Path
         assert near_misses(port, "no such event")[0] == 404
         config = Config(kafka=KafkaConfig(bootstrap_servers=broker))
         ours = WorkerIdentity(kafka_cluster_id(config), config.kafka.group)
-        assert own_workers([f"127.0.0.1:{port}"], ours) == [f"127.0.0.1:{port}"]
+        assert len(own_workers([WorkerAddress(f"127.0.0.1:{port}")], ours)) == 1
         status, body = near_misses(port, EVENT)
         assert first.leave() == 0
     assert (status, body["event"], list(body["edges"])) == (200, EVENT, ["ferry"])

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "/vendor/preact.js";
 
 const RETRY_MS = 2000;
+const REVOKE_MS = 60000; // A browser has begun to save a file by then.
 export const NO_ANSWER = "the desk does not answer; is `newsift desk` still running?";
 
 export class Refusal extends Error {
@@ -41,6 +42,25 @@ export async function act(path, question = {}) {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ by: userName(), ...question }),
   });
+}
+
+// Downloads the file that the desk answers with.
+export async function download(path, question) {
+  const response = await fetch(`${path}?${queryOf(question)}`).catch(() => null);
+  if (!response) throw new Refusal(0, NO_ANSWER);
+  if (!response.ok) {
+    const refusal = await response.json().catch(() => null);
+    throw new Refusal(response.status, refusal?.reason ?? `HTTP ${response.status}`);
+  }
+  const encoded = response.headers.get("Content-Disposition").split("''")[1];
+  const content = await response.blob().catch(() => {
+    throw new Refusal(0, "the desk ended before the file was complete");
+  });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = decodeURIComponent(encoded);
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_MS);
 }
 
 export async function login(token) {

@@ -9,7 +9,6 @@ const TABS = {
   scores: ["Scores", () => import("/pages/event/scores.js")],
   judge: ["Judge", () => import("/pages/event/judge.js")],
   learned: ["Learned", () => import("/pages/event/learned.js")],
-  export: ["Export", () => import("/pages/event/export.js")],
 };
 
 function LeftOutLabels() {

@@ -7,7 +7,6 @@ import { paragraph, perform, plural, quoted, Time } from "/lib/ui.js";
 import { defaultThreshold, ENDS_NOTE, EventNames, Field, heaviestWords } from "/lib/seeds.js";
 import { seedAddress, thresholdOf } from "/lib/seeds.js";
 import { Add, dropFiles } from "/pages/add.js";
-import { Feeds } from "/pages/feeds.js";
 
 const PAGE = 100;
 const MAX_SEEDS = 1000;
@@ -39,7 +38,6 @@ export default function Seeds({ rest, session }) {
   useEffect(() => (session.read_only ? undefined : acceptFiles()), [session.read_only]);
   const views = {
     add: !session.read_only && html`<${Add} />`,
-    feeds: html`<${Feeds} session=${session} />`,
     seed: html`<${Seed} key=${id} id=${id} session=${session} />`,
   };
   return html`<div class="seeds">
@@ -80,7 +78,6 @@ function List({ session }) {
       run=${() => removeSeed(rowToRemove)} close=${() => setRowToRemove(null)} />`;
   return html`<div class="row head"><h1>Seeds</h1>
       ${!session.read_only && html`<a class="button main" href="#/seeds/add">Add an article</a>`}
-      <a class="button" href="#/seeds/feeds">Feeds</a>
       <input type="search" class="search" aria-label="Search seeds" value=${search} maxlength="200"
         placeholder="Search id, title, event, address"
         onInput=${(event) => setSearch(event.target.value)} />

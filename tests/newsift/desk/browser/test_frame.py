@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.broker.clients import read_to_end
 from tests.broker.server import Server, opened
 from tests.newsift.desk.browser.window import Window
 from tests.newsift.desk.place import DeskProcess, Place
 
 TOKEN = "correct horse battery"
-PAGES = {"": "Events", "seeds": "Seeds", "health": "Health", "constructor": "Events"}
+PAGES = {"": "Events", "seeds": "Seeds", "health": "Events", "constructor": "Events"}
 
 
 @pytest.mark.parametrize("where", PAGES)
@@ -36,10 +35,10 @@ def test_the_keyboard_opens_a_page_and_a_name_survives_a_reload(window: Window) 
     page = window.settled()
     page.keyboard.press("Tab")
     expect(page.get_by_text("Skip to the page")).to_be_focused()
-    for _ in range(4):
+    for _ in range(3):
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{window.url}#/health")
+    expect(page).to_have_url(f"{window.url}#/seeds")
     expect(page.get_by_role("main")).to_be_focused()
     page.get_by_label("You are").fill("Ann")
     page.get_by_label("You are").press("Enter")
@@ -68,7 +67,7 @@ def test_the_page_requests_the_token_and_what_was_typed_outlives_a_session(
     log_in(TOKEN)
     expect(field).to_have_count(0)
     expect(page.get_by_label("Paste a text")).to_have_value("a fire in the harbour")
-    page.get_by_role("link", name="Health").click()
+    page.get_by_role("link", name="Events").click()
     window.context.clear_cookies()
     refusal = page.get_by_role("main").get_by_text("token: is missing").first
     expect(refusal).to_be_visible()
@@ -76,40 +75,11 @@ def test_the_page_requests_the_token_and_what_was_typed_outlives_a_session(
     expect(refusal).to_have_count(0)
 
 
-BAD = '{"id": "<script>alert(1)</script>\u202e\x1b[31m"'.encode() + b"\xff"
-
-
-def posts(place: Place) -> list[bytes | None]:
-    return [row.value for row in read_to_end(place.server.address, place.topics["posts"])]
-
-
-def test_a_missing_worker_is_reported_with_the_remedy(window: Window) -> None:
-    page = window.open()
-    marked = page.get_by_role("banner").get_by_role("link", name="no worker")
-    expect(marked).to_be_visible()
-    marked.click()
-    expect(page.get_by_role("list", name="What to do")).to_contain_text("faust -A worker worker")
-
-
-def test_a_dead_letter_is_shown_with_its_bytes_and_sent_again_once(
-    window: Window, place: Place
-) -> None:
-    place.send("rejected", (None, BAD))
-    page = window.open("health")
-    page.get_by_role("button", name="Show bytes").click()
-    expect(page.locator("pre.bytes")).to_have_text(
-        '{"id": "<script>alert(1)</script>\\u202e\\x1b[31m"\\xff'
-    )
-    page.get_by_role("button", name="Send again", exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="Send again").click()
-    expect(page.get_by_text("1 letter sent again.")).to_be_visible()
-    assert posts(place) == [BAD]
-    page.get_by_role("button", name="Close").click()
-    expect(page.get_by_text("Not sent again: it was sent again from here")).to_be_visible()
-    page.get_by_role("button", name="Send all again that can be").click()
-    page.get_by_role("dialog").get_by_role("button", name="Send again").click()
-    expect(page.get_by_text("1: it was sent again before")).to_be_visible()
-    assert posts(place) == [BAD]
+def test_a_missing_worker_is_reported_with_the_command(window: Window) -> None:
+    for where in ("", "seeds"):
+        strip = window.open(where).get_by_role("status", name="Health")
+        expect(strip).to_contain_text("no worker runs")
+        expect(strip.locator("code")).to_have_text("faust -A worker worker")
 
 
 HEALS_MS = 60_000.0
@@ -157,8 +127,7 @@ def test_the_page_recovers_from_a_restart_of_the_broker(
         closing(Window(browser, place.desk().address)) as window,
     ):
         window.bears("409", "502")
-        page = window.open("health")
-        there = page.get_by_text("Connected since")
+        there = window.open().get_by_text("the broker answers")
         expect(there).to_be_visible(timeout=HEALS_MS)
         own_server.stop()
         expect(there).to_have_count(0, timeout=HEALS_MS)

@@ -1,8 +1,8 @@
 // The matches of an event as they arrive: filters, stories, and the posts of each story.
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
-import { useAnswer } from "/lib/api.js";
-import { eventAddress, ExternalLink, HighlightedText, LoadStatus, number } from "/lib/ui.js";
-import { paragraph, perform, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
+import { download, useAnswer, userName } from "/lib/api.js";
+import { Button, eventAddress, ExternalLink, HighlightedText, LoadStatus } from "/lib/ui.js";
+import { notify, number, paragraph, perform, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
 
 const STORIES_PER_PAGE = 50;
 const REFRESH_MS = 500;
@@ -100,6 +100,8 @@ export default function Matches({ event, session, filters: inAddress }) {
     if (inList) document.querySelector("main").focus({ preventScroll: true });
     scrollTo({ top: 0 });
   };
+  const save = () =>
+    download("/api/export", { event, by: userName() }).catch((error) => notify(error.message, true));
   const toggle = () => (hold ? resume() : stop("pause"));
   const filter = (next) => location.replace(addressOf(event, next));
   useEffect(() => setHold(null), [filters]);
@@ -117,6 +119,7 @@ export default function Matches({ event, session, filters: inAddress }) {
       <${Count} data=${data} count=${stories.length} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
+      <${Button} run=${save}>Save all with my labels<//>
     </div>
     ${hold && data?.newer > 0 && fresh}
     ${data && !stories.length && nothing}

@@ -1,0 +1,197 @@
+"""A receiver that answers as a test says, and the command that posts to it."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import SHUT_RDWR
+
+import pytest
+from kafka import TopicPartition
+from yarl import URL
+
+from newsift.cli.post_matches import MatchPoster
+from newsift.files.rows import MatchFilter
+from tests.broker.clients import consumer
+from tests.newsift.cli.test_matches import record
+from tests.worker.kafka_side import MATCHES, Kafka
+from tests.worker.processes import logged
+from tests.worker.web_side import Handler, Server, serving
+from worker.config import Config, KafkaConfig
+
+RESET = 0  # the connection is closed in the place of an answer
+PATIENCE_S = 60.0
+EVERYTHING = MatchFilter()
+Answer = Callable[[str, int], int]  # the post's id, and how often it came before
+
+
+@dataclass
+class Receiver:
+    answer: Answer
+    requests: list[str] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/in?key=secret"
+
+
+@contextmanager
+def receiving(answer: Answer = lambda *_: 204) -> Iterator[Receiver]:
+    receiver = Receiver(answer)
+
+    class Inbox(Handler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            assert "Authorization" not in self.headers
+            assert self.headers["Content-Type"] == "application/json"
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            name = json.loads(body)["post"]["id"]
+            status = receiver.answer(name, receiver.requests.count(name))
+            receiver.requests.append(name)
+            receiver.bodies.append(body)
+            if status == RESET:
+                self.connection.shutdown(SHUT_RDWR)
+                return
+            if 200 <= status < 300:
+                receiver.accepted.append(name)
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            raise AssertionError("a redirect was followed")
+
+    with serving(Server(Inbox)) as server:
+        receiver.port = server.server_port
+        yield receiver
+
+
+def post(
+    kafka: Kafka, receiver: Receiver, is_done: Callable[[MatchPoster], object],
+    filters: MatchFilter = EVERYTHING,
+) -> MatchPoster:  # fmt: skip
+    """Post from the first match on until it is done; returns the poster."""
+    config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
+
+    async def run() -> MatchPoster:
+        start = dict.fromkeys(range(3), 0)
+        poster = MatchPoster(config, URL(receiver.url), filters, start, first_pause_s=0.01)
+        try:
+            await poster.start()
+            work = asyncio.create_task(poster.run())
+            async with asyncio.timeout(PATIENCE_S):
+                while not (work.done() or is_done(poster)):
+                    await asyncio.sleep(0.01)
+            work.cancel()
+        finally:
+            await poster.stop()
+        return poster
+
+    return asyncio.run(run())
+
+
+def fill(kafka: Kafka, count: int, start: int = 0) -> None:
+    kafka.fill(MATCHES, [record(str(number)) for number in range(start, start + count)])
+
+
+def committed(kafka: Kafka, group: str) -> int:
+    with consumer(kafka.address, group_id=group) as client:
+        return client.committed(TopicPartition(MATCHES, 0)) or 0
+
+
+def test_each_match_is_posted_once_in_order_and_committed(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login ada password enigma\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fill(kafka, 100)
+    with receiving() as receiver:
+        poster = post(kafka, receiver, lambda p: p.accepted == 100)
+        assert committed(kafka, poster.group) == 100
+        fill(kafka, 1, start=100)
+        post(kafka, receiver, lambda p: p.accepted == 1)
+    assert receiver.requests == [str(number) for number in range(101)]
+    assert receiver.bodies[0] == record("0")
+
+
+def test_faults_of_the_receiver_wait_and_other_answers_set_a_match_aside(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = dict(enumerate((401, 404, 408, 429, 500, 503, RESET)))
+    refusals = {7: 302, 8: 400, 9: 403, 10: 410, 11: 422}
+
+    def answer(name: str, before: int) -> int:
+        return refusals.get(int(name), 200 if before else faults.get(int(name), 200))
+
+    fill(kafka, 14)
+    with receiving(answer) as receiver:
+        poster = post(kafka, receiver, lambda p: p.accepted + p.set_aside == 14)
+    assert poster.set_aside == len(refusals)
+    assert Counter(receiver.requests) == {str(n): 2 if n in faults else 1 for n in range(14)}
+    assert committed(kafka, poster.group) == 14
+    messages = capsys.readouterr().err
+    assert "answers 403 to match 9-ferry (matched-tweets-0-9): it is set aside, 3" in messages
+    assert "secret" not in messages
+
+
+@pytest.mark.parametrize("status", [404, 503, RESET])
+def test_a_match_that_always_fails_is_set_aside_while_later_ones_are_accepted(
+    kafka: Kafka, status: int
+) -> None:
+    fill(kafka, 10)
+    with receiving(lambda name, _: status if name in "23" else 200) as receiver:
+        poster = post(kafka, receiver, lambda p: p.set_aside == 2)
+    assert receiver.accepted == [*"01456789"]
+    # Once or twice before a later one is accepted, and four times after that.
+    assert {receiver.requests.count(name) for name in "23"} <= {5, 6}
+    assert committed(kafka, poster.group) == 10
+
+
+def test_nothing_is_set_aside_while_the_receiver_is_away(kafka: Kafka) -> None:
+    fill(kafka, 5)
+    with receiving(lambda *_: 503) as receiver:
+        first = post(kafka, receiver, lambda _: len(receiver.requests) > 12)
+        assert first.set_aside == committed(kafka, first.group) == 0
+        receiver.answer = lambda *_: 200
+        post(kafka, receiver, lambda p: p.accepted == 5)
+    assert receiver.accepted == [*"01234"]
+
+
+def test_chosen_matches_alone_are_posted(kafka: Kafka) -> None:
+    for value in (record("1", ferry=0.5), b"{", record("2", ferry=0.6, fire=0.5)):
+        kafka.send(MATCHES, value, partition=0)
+    filters = MatchFilter(events=("event of fire",))
+    with receiving() as receiver:
+        poster = post(kafka, receiver, lambda p: p.accepted == 1, filters)
+        assert post(kafka, receiver, lambda p: p.accepted == 2).group != poster.group
+    content = json.loads(receiver.bodies[0])
+    assert [match["seed_id"] for match in content["matches"]] == ["fire"]
+    assert content["matched"] == 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_command_begins_with_what_comes_and_goes_on_there(
+    kafka: Kafka, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    fill(kafka, 1)
+    with receiving() as receiver:
+        args = ("matches", "--post-to", receiver.url, "--event", "event of ferry")
+        with logged(tmp_path, "newsift", *args) as command:
+            command.wait_for("Ctrl-C ends it")
+            fill(kafka, 1, start=1)
+            command.until(lambda: receiver.accepted == ["1"])
+            assert command.leave(number) == code
+            assert "accepted: 1, set aside: 0" in command.output
+        fill(kafka, 1, start=2)
+        with logged(tmp_path, "newsift", *args) as command:
+            command.until(lambda: receiver.accepted == ["1", "2"])
