@@ -8,24 +8,21 @@ from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from newsift.broker.codes import Code, RequestError
-from worker.kafka.batches.header import (
+from newsift.broker.batches import (
     ATTRIBUTES_OFFSET,
     CODEC_BITS,
     CRC_OFFSET,
     HEADER,
     MAGIC_OFFSET,
+    MAX_UNPACKED_BYTES,
     OFFSET_AND_LENGTH,
     Header,
-    UnreadableError,
+    check_header,
     checksum,
-    walk,
+    unpacked_batch,
 )
-from worker.kafka.batches.opener import Opener, check_header
-from worker.posts.outcome import Reason
+from newsift.broker.codes import Code, RequestError
 
-MAX_UNPACKED_BYTES = 2**26
-MAX_RECORDS = 2**17  # in a batch, each header counted as one more
 MAX_LOOP_BYTES = 2**15  # larger batches are checked in a thread, and so are compressed ones
 LEADER_EPOCH = struct.pack(">i", 0)
 
@@ -39,12 +36,6 @@ class StoredBatch:
     delete_at_ms: int | None = None  # when compaction may delete its tombstones
 
 
-_opener = Opener(
-    MAX_UNPACKED_BYTES,
-    lambda body, count, last_delta, most: walk(body, count, last_delta, min(most, MAX_RECORDS)),
-)
-
-
 def read_header(data: bytes) -> Header:
     """The header of one complete batch, after its checksum and counts were checked."""
     if len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] != 2:
@@ -53,10 +44,7 @@ def read_header(data: bytes) -> Header:
         )
     if len(data) > HEADER.size and len(data) > Header.parse(data).length + OFFSET_AND_LENGTH:
         raise RequestError(Code.INVALID_RECORD, "a partition takes exactly one batch in a request")
-    try:
-        header = check_header(data)
-    except UnreadableError as error:
-        raise RequestError(Code.CORRUPT_MESSAGE, error.detail) from error
+    header = check_header(data)
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise RequestError(Code.INVALID_RECORD, "the record batch miscounts its records")
     return header
@@ -73,16 +61,6 @@ def checks_in_loop(data: bytes) -> bool:
     return len(data) <= MAX_LOOP_BYTES and not (
         len(data) > ATTRIBUTES_OFFSET + 1 and data[ATTRIBUTES_OFFSET + 1] & CODEC_BITS
     )
-
-
-def unpacked_batch(data: bytes) -> bytes:
-    """The batch without compression; RequestError if it is too large or damaged."""
-    try:
-        return b"".join(_opener.open_batch(memoryview(data))[1])
-    except UnreadableError as error:
-        is_large = error.why is Reason.BATCH_BYTES
-        code = Code.MESSAGE_TOO_LARGE if is_large else Code.INVALID_RECORD
-        raise RequestError(code, error.detail) from error
 
 
 def read_records(data: bytes) -> list[Any]:

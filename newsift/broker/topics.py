@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from newsift.broker.batches import CONTROL_BIT, TRANSACTIONAL_BIT, Header, unpacked_batch
 from newsift.broker.codes import Code, RequestError, transactions_error
 from newsift.broker.log import (
     BATCH_OVERHEAD_BYTES,
@@ -16,9 +17,7 @@ from newsift.broker.log import (
     needs_compaction,
     read_header,
     read_records,
-    unpacked_batch,
 )
-from worker.kafka.batches.header import CONTROL_BIT, TRANSACTIONAL_BIT, Header
 
 MAX_INT64 = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000

@@ -21,7 +21,6 @@ from worker.posts.outcome import Reason
 from worker.posts.times import HOUR_MS, rfc3339
 
 MAX_ATTEMPTS = 3
-UNREADABLE_REASONS = {Reason.BAD_BATCH, Reason.BATCH_BYTES}
 ATTEMPT, RETRY_OF = RETRY_HEADERS
 CLOCK_SLACK_MS = HOUR_MS  # The clocks of the worker and of a sender may differ by this.
 GRACE_S = 5.0
@@ -59,7 +58,7 @@ class DeadLetter:
     @property
     def obstacle(self) -> str | None:
         """Why it cannot be retried, or None."""
-        if self.reason in UNREADABLE_REASONS:
+        if self.reason == Reason.BAD_BATCH:
             return "there is nothing to retry: it stands for a record batch that cannot be read"
         if self.message.value is None and not self.sha256:
             return "it has no bytes: they were null"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
+from aiokafka.record.memory_records import MemoryRecords
 from kafka.protocol.consumer import FetchRequest
 
 from tests.broker.clients import create, read_to_end
@@ -12,7 +13,6 @@ from tests.broker.wire import Wire
 from worker.config import Config, KafkaConfig
 from worker.errors import BrokerError
 from worker.kafka import delivery
-from worker.kafka.batches.header import Header, split_frames
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer, ProducerRecord
 from worker.kafka.sending import sending
@@ -34,7 +34,10 @@ def codecs(address: str, topic: str) -> list[int]:
     )  # fmt: skip
     with Wire(address) as wire:
         data = bytes(wire.ask(request).responses[0].partitions[0].records)
-    return [Header.parse(frame).codec for frame in split_frames(memoryview(data))]
+    batches, result = MemoryRecords(data), list[int]()
+    while batches.has_next():
+        result.append(batches.next_batch().compression_type)
+    return result
 
 
 @asynccontextmanager

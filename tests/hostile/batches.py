@@ -1,9 +1,9 @@
 """A whole batch on its way into a topic, past the checks of producers and of the broker."""
 
+from newsift.broker.batches import HEADER, Header
 from newsift.broker.server import Address
 from tests.broker.server import Server
 from tests.broker.wire import Wire
-from worker.kafka.batches.header import HEADER, Header
 
 
 def produce(address: str, topic: str, data: bytes) -> int:

@@ -111,8 +111,6 @@ class PostsConfig(Section):
 class LimitsConfig(Limits, Section):
     post_bytes: Annotated[int, rules.whole_number(1, 2**30)] = DEFAULT_LIMITS.post_bytes
     article_bytes: Annotated[int, rules.whole_number(1, 2**30)] = DEFAULT_LIMITS.article_bytes
-    batch_bytes: Annotated[int, rules.whole_number(2**10, 2**31 - 1)] = DEFAULT_LIMITS.batch_bytes
-    rejected_bytes: Annotated[int, rules.whole_number(1, 2**31 - 1)] = DEFAULT_LIMITS.rejected_bytes
     list_items: Annotated[int, rules.whole_number(1, 2**30)] = DEFAULT_LIMITS.list_items
     marks: Annotated[int, rules.whole_number(1, 1000)] = DEFAULT_LIMITS.marks
     seeds: Annotated[int, rules.whole_number(1, 10_000_000)] = DEFAULT_LIMITS.seeds

@@ -9,8 +9,6 @@ class Limits:
 
     post_bytes: int = 2**20
     article_bytes: int = 2**19
-    batch_bytes: int = 2**25
-    rejected_bytes: int = 2**24
     list_items: int = 10_000
     marks: int = 30
     seeds: int = 100_000

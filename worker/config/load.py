@@ -110,6 +110,10 @@ SERVERS_VARIABLE = "NEWSIFT_KAFKA"
 SERVERS_KEY = "kafka.bootstrap_servers"
 SECRET_KEYS = ("kafka.password", "desk.token")  # KEY_file may name a file with the secret.
 DEFAULT_ORIGIN = "default"
+GONE_KEYS = {  # and what is in their place
+    "limits.batch_bytes": "the broker's max.message.bytes bounds a batch of records",
+    "limits.rejected_bytes": "the broker's max.message.bytes bounds what one batch may reject",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,8 @@ def _find_key(section: str, name: str, origin: str) -> Key:
     section_keys = KEYS[section]
     if name in section_keys:
         return section_keys[name]
+    if replacement := GONE_KEYS.get(f"{section}.{name}"):
+        raise ConfigError(f"{origin}: {section}.{name}: gone, leave it out; {replacement}")
     suggestions = [f"{section}.{close}" for close in get_close_matches(name, section_keys, n=1)]
     suggestions += [f"{other}.{name}" for other, keys in KEYS.items() if name in keys]
     remedy = (

@@ -8,14 +8,17 @@ from collections.abc import Awaitable, Collection
 from contextlib import suppress
 from typing import Any
 
-from aiokafka import TopicPartition
-from aiokafka.errors import IllegalStateError, KafkaError
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.consumer import fetcher
+from aiokafka.errors import IllegalStateError, KafkaError, RecordTooLargeError
 
 import worker.kafka.metadata  # noqa: F401 - no consumer makes a topic
 from worker.config import Config
-from worker.kafka.batches.consumer import OnBatch, OpeningConsumer
+from worker.kafka.batches import StandIn, WholeBatches
 from worker.kafka.membership import sticky_assignor
 from worker.kafka.settings import aiokafka_settings, isolation_level
+from worker.posts.outcome import Unreadable
 
 MAX_HEARTBEAT_S = 0.25  # A worker learns of a rebalance from the answer to a heartbeat.
 MAX_REVOKE_S = 1.0  # All workers wait while one gives up its partitions.
@@ -27,7 +30,48 @@ Offsets = dict[TopicPartition, int]
 MAX_FETCH_WAIT_MS = 100  # A new partition waits for the end of the fetch under way.
 
 
-class Consumer(OpeningConsumer):
+class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
+    """aiokafka's record without what nobody reads; the garbage collector does not track it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
+    """The records of a fetched partition; a batch that cannot be read is one `Unreadable`."""
+
+    end: int | None = None
+
+    def __init__(self, place: Any, batches: Any, aborted: Any, start: int, *options: Any) -> None:
+        whole = WholeBatches(batches, place, start, lambda: self.end)
+        super().__init__(place, whole, aborted, start, *options)
+
+    def _consumer_record(self, place: TopicPartition, record: Any) -> ConsumerRecord | Unreadable:
+        if isinstance(record, StandIn):
+            return record.checksum
+        topic, partition = place
+        return ConsumerRecord(
+            topic, partition, record.offset, record.timestamp,
+            record.key, record.value, tuple(record.headers),
+        )  # fmt: skip
+
+
+class FetchResult(fetcher.FetchResult):  # type: ignore[misc]
+    def __init__(self, place: TopicPartition, *, assignment: Any, **fields: Any) -> None:
+        super().__init__(place, assignment=assignment, **fields)
+        fields["partition_records"].end = assignment.state_value(place).highwater
+
+
+# aiokafka has no option for it, and stops for ever at such a batch (aio-libs/aiokafka).
+fetcher.PartitionRecords, fetcher.FetchResult = PartitionRecords, FetchResult
+
+
+class Consumer(AIOKafkaConsumer):  # type: ignore[misc]
     """Reports offsets by partition, and reads ahead one response of each broker."""
 
     async def start(self) -> None:
@@ -39,6 +83,19 @@ class Consumer(OpeningConsumer):
         """
         await super().start()
         self._fetcher._prefetch_backoff = math.inf
+
+    async def getmany(self, *places: TopicPartition, **options: Any) -> dict[Any, list[Any]]:
+        """Raises what has ended aiokafka's fetching, which otherwise returns nothing for ever."""
+        try:
+            records: dict[Any, list[Any]] = await super().getmany(*places, **options)
+        except RecordTooLargeError as error:  # a batch of a false length; aiokafka is past it
+            _, place, offset, _ = error.args
+            detail = "the record batch says that it is longer than what there is"
+            return {place: [Unreadable(place.topic, place.partition, offset, offset, detail)]}
+        fetching = self._fetcher.error_future
+        if not records and fetching.done() and (failure := fetching.exception()):
+            raise failure.__cause__ or failure
+        return records
 
     async def positions(self) -> Offsets:
         """The read position of each partition, past transaction markers."""
@@ -82,13 +139,12 @@ class Consumer(OpeningConsumer):
         return {place: (firsts[place], ends[place]) for place in places}
 
 
-def group_consumer(config: Config, on_batch: OnBatch = lambda *_: None) -> Consumer:
-    """A member of kafka.group that commits on request. `on_batch`: see OpeningConsumer."""
+def group_consumer(config: Config) -> Consumer:
+    """A member of kafka.group that commits on request."""
     kafka, size = config.kafka, config.stream.batch_bytes
     session = kafka.session_timeout_s
     return _consumer(
         config,
-        on_batch=on_batch,
         group_id=kafka.group,
         group_instance_id=kafka.instance_id,
         partition_assignment_strategy=(sticky_assignor(),),
@@ -128,4 +184,4 @@ def _consumer(config: Config, **settings: Any) -> Consumer:
         "enable_auto_commit": False,
         "auto_offset_reset": "none",  # the error lets us count resets
     }
-    return Consumer(config.limits.batch_bytes, **common, **settings)
+    return Consumer(check_crcs=False, **common, **settings)  # a whole batch is checked

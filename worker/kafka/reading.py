@@ -1,6 +1,8 @@
 """Reads topics for commands: between any two positions, by a consumer without a group."""
 
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
@@ -8,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.config import Config
 from worker.errors import AccessError, BrokerError, ConflictError, RunError
+from worker.kafka.batches import WholeBatches
 from worker.kafka.sending import ANSWER_MS, Headers
 from worker.kafka.settings import broker_errors, isolation_level, kafka_python_settings
+from worker.posts.outcome import Unreadable
 
 if TYPE_CHECKING:
     from kafka import TopicPartition
@@ -37,8 +41,6 @@ class StoredMessage(Protocol):
 def connected(config: Config) -> Iterator["TopicReader"]:
     import kafka
 
-    from worker.kafka.batches.opener import bound_consumer
-
     with broker_errors(config):
         consumer = kafka.KafkaConsumer(
             **kafka_python_settings(config),
@@ -52,7 +54,7 @@ def connected(config: Config) -> Iterator["TopicReader"]:
             metrics_enabled=False,
         )
         try:
-            yield TopicReader(bound_consumer(consumer, config.limits.batch_bytes), config)
+            yield TopicReader(consumer, config)
         finally:
             consumer.close(autocommit=False, timeout_ms=1000)
 
@@ -61,8 +63,15 @@ class TopicReader:
     """Reads without a consumer group."""
 
     def __init__(self, consumer: Any, config: Config) -> None:
-        self._consumer = consumer
-        self._config = config
+        self._consumer, self._config = consumer, config
+        self._unreadable = Counter[str]()
+        make = consumer._fetcher.PartitionRecords
+
+        def read_whole(start: int, place: Any, batches: Any, **options: Any) -> Any:
+            whole = WholeBatches(batches, place, start, lambda: consumer.highwater(place))
+            return make(start, place, whole, **options)
+
+        consumer._fetcher.PartitionRecords = read_whole  # it stops for ever at a damaged batch
 
     @property
     def cluster_id(self) -> str:
@@ -71,7 +80,7 @@ class TopicReader:
 
     def unreadable(self, topic: str) -> int:
         """Records skipped so far because their batches could not be read."""
-        return int(self._consumer.unreadable[topic])
+        return self._unreadable[topic]
 
     def partitions(self, topic: str) -> list[int]:
         """Raises if the topic does not exist."""
@@ -154,12 +163,21 @@ class TopicReader:
         last_answer = time.monotonic()
         while True:
             batches = self._consumer.poll(timeout_ms=POLL_MS)
-            yield [record for records in batches.values() for record in records]
+            yield [r for records in batches.values() for r in records if not self._skips(r)]
             if batches:
                 last_answer = time.monotonic()
             elif time.monotonic() - last_answer > MAX_SILENCE_S:
                 self._consumer.end_offsets(places, timeout_ms=ANSWER_MS)  # or raises
                 last_answer = time.monotonic()
+
+    def _skips(self, record: Any) -> bool:
+        """Whether the record stands for a batch that cannot be read."""
+        message = record.checksum
+        if not isinstance(message, Unreadable):
+            return False
+        self._unreadable[message.topic] += message.count
+        sys.stderr.write(f"newsift: {message}\n")
+        return True
 
     def _places(self, topic: str) -> list["TopicPartition"]:
         from kafka import TopicPartition

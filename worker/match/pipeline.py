@@ -204,7 +204,7 @@ class Pipeline:
                     message = batch.messages[index]
                     if isinstance(message, Unreadable):
                         detail = f"offsets {message.offsets}: {message.detail}"
-                        result = Rejected(message.why, detail)
+                        result = Rejected(Reason.BAD_BATCH, detail)
                     batch.reject(index, result.reason, result.detail)
 
     def _read(self, messages: Sequence[Message]) -> list[Reading]:

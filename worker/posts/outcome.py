@@ -29,7 +29,6 @@ class Reason(StrEnum):
     LIST_ITEMS = "limits.list_items"  # a list with more items than one may have
     MARKS = "limits.marks"  # a letter with more combining marks than one may have
     BAD_BATCH = "bad_batch"  # in the place of a record batch that cannot be read
-    BATCH_BYTES = "limits.batch_bytes"  # it came in a batch that is too large unpacked
 
 
 class Post(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -72,9 +71,8 @@ class Unreadable:
     partition: int
     first: int
     offset: int
-    timestamp: int
-    why: Reason
     detail: str
+    timestamp: int = -1  # unknown
     key: None = None
     value: None = None
     headers: tuple[()] = ()
@@ -90,5 +88,5 @@ class Unreadable:
     def __str__(self) -> str:
         return (
             f"offsets {self.offsets} of {self.topic}, partition {self.partition}, are passed over "
-            f"({self.why}): {self.detail}"
+            f"({Reason.BAD_BATCH}): {self.detail}"
         )

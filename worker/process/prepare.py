@@ -18,7 +18,6 @@ from encoder.model.weights import F32
 from worker import crashpoint
 from worker.assembly import build_pipeline
 from worker.config import Config
-from worker.kafka.batches.consumer import fast_walk
 from worker.kafka.consumers import group_consumer, groupless_consumer, stop_within
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer, choose_partition
@@ -33,7 +32,7 @@ from worker.seeds.embedder import SeedEmbedder, rounded_product
 from worker.seeds.set import SeedSet
 from worker.seeds.state import parse_control_state
 from worker.stream.control import Control
-from worker.stream.flow import MATCH_THREADS, Flow, RejectedBytes, group_matches, now
+from worker.stream.flow import MATCH_THREADS, Flow, group_matches, now
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
@@ -64,8 +63,7 @@ class WorkerParts:
             lambda: KafkaProducer(aiokafka_producer_settings(config)),
             (topics.matches, topics.rejected), stream.produce_deadline_s, self._note_output,
         )  # fmt: skip
-        self.rejected_bytes = RejectedBytes(config.limits.rejected_bytes)
-        consumer = group_consumer(config, self.rejected_bytes.note)
+        consumer = group_consumer(config)
         self._tenures = Tenures(config.kafka.session_timeout_s)
         self.positions = Positions(consumer, topics.posts, ledger, self._tenures, metrics, fail)
         self.ingest = Ingest(
@@ -128,7 +126,7 @@ class WorkerParts:
         self.flow = Flow(
             *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
             *(config.topics, self.metrics),
-            NearWatch(partial(background_thresholds, enc, background)), self.rejected_bytes,
+            NearWatch(partial(background_thresholds, enc, background)),
         )  # fmt: skip
         self.control.prepare = self.flow.prepare
         await asyncio.to_thread(self.flow.prepare, self._seeds())
@@ -179,7 +177,6 @@ def background_thresholds(
 
 def warm_up(enc: Encoder, why: bool) -> None:
     """Takes an invented match through all stages, so that everything is compiled."""
-    fast_walk(b"", 0, 0, 0)
     choose_partition(b"", [0])
     message = ProbeMessage()
     state = parse_control_state({b"warm": message.value})

@@ -4,12 +4,11 @@ import asyncio
 import logging
 import os
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -62,55 +61,6 @@ def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:
                 outcome.stories.update(key.events)
 
 
-MAX_TRACKED_BATCHES = 1024  # Each is larger than the limit, so no more are in flight.
-
-
-class RecordBatch(NamedTuple):
-    """A record batch as its producer packed it."""
-
-    topic: str
-    partition: int
-    first: int
-    last: int
-
-
-class RejectedBytes:
-    """The bytes that the dead letters of each record batch may still carry.
-
-    Only a batch that unpacks to more than the limit can exceed it, so only these are tracked. The
-    thread that unpacks adds batches; the event loop looks them up.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit, self._epoch = limit, -1
-        self._left: OrderedDict[RecordBatch, int] = OrderedDict()
-        self._lock = Lock()
-
-    def note(self, topic: str, partition: int, first: int, last: int, size: int) -> None:
-        """A batch that is fetched again keeps its count."""
-        if size <= self._limit:
-            return
-        with self._lock:
-            self._left.setdefault(RecordBatch(topic, partition, first, last), self._limit)
-            if len(self._left) > MAX_TRACKED_BATCHES:
-                self._left.popitem(last=False)
-
-    def take(self, epoch: int, topic: str, partition: int, offset: int, size: int) -> bool:
-        """Whether a dead letter may carry its value of `size` bytes; if so, they are used up.
-
-        A new assignment of partitions starts at zero: posts that were not committed are read again.
-        """
-        with self._lock:
-            if epoch != self._epoch:
-                self._epoch, self._left = epoch, OrderedDict.fromkeys(self._left, self._limit)
-            for batch, left in reversed(self._left.items()):
-                if batch[:2] == (topic, partition) and batch.first <= offset <= batch.last:
-                    if size <= left:
-                        self._left[batch] = left - size
-                    return size <= left
-        return True
-
-
 # Python code of one batch runs beside compiled code of another.
 MATCH_THREADS = min(2, os.cpu_count() or 1)
 log = logging.getLogger("newsift.stream")
@@ -132,7 +82,6 @@ class Flow:
         topics: TopicsConfig,
         metrics: Metrics,
         near: NearWatch,
-        rejected_bytes: RejectedBytes,
     ) -> None:
         self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
         self._ledger, self._tenures = ledger, tenures
@@ -140,7 +89,6 @@ class Flow:
         self._executor = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
         self._group_lock = Lock()
         self.near, self.finished = near, 0
-        self._rejected_bytes = rejected_bytes
 
     def prepare(self, seeds: SeedSet) -> None:
         """Prepares a seed set for matching and for near misses, before it is used."""
@@ -179,10 +127,7 @@ class Flow:
                 to_dead_letter(outgoing_record.source, message, Reason.RECORD_TOO_LARGE, detail)
             )
 
-        outgoing = [
-            self._without_excess_value(batch, self._producer_record(record))
-            for record in outcome.records
-        ]
+        outgoing = [self._producer_record(record) for record in outcome.records]
         await self._delivery.deliver(outgoing, shrink)
         self._metrics.stage("produce", perf_counter() - began)
 
@@ -216,15 +161,6 @@ class Flow:
             if self._ledger.holds(batch):
                 group_matches(batch, outcome, self._tenures)
         self._metrics.stage("group", perf_counter() - began)
-
-    def _without_excess_value(self, batch: Batch, record: ProducerRecord) -> ProducerRecord:
-        """The record, without its value if its record batch has used up its bytes."""
-        if record.topic != self._topics.rejected or not record.value:
-            return record
-        message = batch.messages[record.source]
-        place = message.topic, message.partition, message.offset
-        fits = self._rejected_bytes.take(batch.epoch, *place, len(record.value))
-        return record if fits else replace(record, value=None)
 
     def _producer_record(self, record: Record) -> ProducerRecord:
         topic = self._topics.matches if record.kind == "match" else self._topics.rejected

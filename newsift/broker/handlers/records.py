@@ -8,12 +8,12 @@ from kafka.protocol.admin import DeleteRecordsResponse
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.producer import ProduceResponse
 
+from newsift.broker.batches import Header
 from newsift.broker.codes import Code, RequestError, transactions_error
 from newsift.broker.log import Log, checks_in_loop
 from newsift.broker.settings import Cluster
 from newsift.broker.topics import Topic
 from newsift.broker.wire import Call
-from worker.kafka.batches.header import Header
 
 ACKS_ALL = -1
 LATEST, EARLIEST = -1, -2

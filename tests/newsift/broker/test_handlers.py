@@ -6,6 +6,7 @@ import pytest
 from kafka.protocol import consumer, metadata, producer, sasl
 from kafka.protocol.api_header import ResponseClassRegistry
 
+from newsift.broker.batches import Header
 from newsift.broker.codes import Code
 from newsift.broker.handlers import API_HANDLERS
 from newsift.broker.log import MAX_LOOP_BYTES
@@ -13,7 +14,6 @@ from newsift.broker.settings import Cluster, Settings
 from newsift.broker.topics import Topic
 from newsift.broker.wire import Client, decode_call, encode_answer
 from tests.newsift.broker.batches import batch, numbered
-from worker.kafka.batches.header import Header
 
 CLIENT = Client("127.0.0.1", "broker.test", 9092)
 

@@ -11,13 +11,13 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 
+from newsift.broker.batches import HEADER
 from newsift.broker.codes import Code
 from newsift.broker.server import Address, running
 from newsift.broker.wire import MAX_ITEMS
 from tests.broker.clients import create, write
+from tests.broker.record_batches import CODECS, batch, bomb, peak_memory, sealed, values
 from tests.broker.wire import Idempotent, Wire
-from tests.worker.kafka.batches.made import CODECS, batch, bomb, peak_memory, sealed, values
-from worker.kafka.batches.header import HEADER
 
 MIB = 2**20
 packed = pytest.mark.parametrize("codec", [codec for codec in CODECS.values() if codec])

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.consumer import fetcher
 
 from newsift.broker.server import running
 from tests.broker.clients import create, producer
 from tests.worker.stream.fakes import met
-from worker.config import Config, KafkaConfig, LimitsConfig, StreamConfig
-from worker.kafka.batches.opener import Opener
+from worker.config import Config, KafkaConfig, StreamConfig
 from worker.kafka.consumers import (
     MAX_REVOKE_S,
     Consumer,
@@ -78,55 +77,7 @@ async def test_read_ahead_does_not_grow_with_the_partitions_and_nothing_is_skipp
             await asyncio.sleep(0.03 if rounds else 0)  # aiokafka waits 0.1 s for the others
 
 
-@pytest.mark.parametrize("compression", [None, "gzip"])
-async def test_read_ahead_does_not_grow_with_the_brokers_and_nothing_is_skipped(
-    compression: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one broker stands for sixteen, each the leader of a partition."""
-    brokers, posts, limit = 16, 400, 2**16
-    packed: dict[int, int] = {}  # of each broker's last response
-    seen: set[tuple[int, int]] = set()
-    with running() as address:
-        create(address, "tweets", brokers)
-        with producer(
-            address, batch_size=BATCH, linger_ms=50, compression_type=compression
-        ) as client:
-            for number in range(brokers * posts):
-                client.send("tweets", POST, partition=number % brokers)
-        consumer = group_consumer(Config(
-            kafka=KafkaConfig(bootstrap_servers=address),
-            stream=StreamConfig(batch_bytes=limit // 2),
-            limits=LimitsConfig(batch_bytes=limit),
-        ))  # fmt: skip
-        send = consumer._send
-
-        async def send_to_one(node: int, request: Any, **group: Any) -> Any:
-            (one,) = consumer._client.cluster.brokers()
-            answer = await send(one.nodeId, request, **group)
-            if isinstance(request, FetchRequest):
-                packed[node] = sum(len(part[-1]) for _, parts in answer.topics for part in parts)
-            return answer
-
-        monkeypatch.setattr(consumer, "_send", send_to_one)
-        try:
-            await consumer.start()
-            cluster = consumer._client.cluster
-            monkeypatch.setattr(cluster, "leader_for_partition", lambda place: place.partition)
-            consumer.subscribe(["tweets"])
-            await met(consumer.assignment)
-            await consumer.seek_to_beginning()
-            await met(lambda: len(packed) == brokers)
-            async with asyncio.timeout(60):
-                while len(seen) < brokers * posts:
-                    batch = await consumer.getmany(timeout_ms=500, max_records=20)
-                    seen |= {(r.partition, r.offset) for rows in batch.values() for r in rows}
-                    assert fetched_bytes(consumer) <= limit + 2 * BATCH
-                    assert sum(packed.values()) <= limit + brokers * 2 * BATCH
-        finally:
-            await consumer.stop()
-
-
-async def test_a_failure_while_unpacking_is_raised(
+async def test_a_failure_while_fetching_is_raised(
     backlog: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """aiokafka's task that fetches ends with it, and nothing would ever be read again."""
@@ -134,7 +85,7 @@ async def test_a_failure_while_unpacking_is_raised(
     def fail(*_: Any) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr(Opener, "open_batches", fail)
+    monkeypatch.setattr(fetcher, "MemoryRecords", fail)
     consumer = groupless_consumer(backlog)
     consumer.assign([TopicPartition("tweets", 0)])
     await consumer.start()

@@ -15,10 +15,9 @@ from worker.config import TopicsConfig
 from worker.kafka.producer import ProducerRecord
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline, timestamps_of
-from worker.match.records import MatchRecord, Record, to_dead_letter
+from worker.match.records import MatchRecord, Record
 from worker.metrics.registry import Metrics
-from worker.posts.read import Reason
-from worker.stream.flow import MAX_TRACKED_BATCHES, Flow, RejectedBytes, group_matches
+from worker.stream.flow import Flow, group_matches
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
@@ -55,7 +54,7 @@ class Bench:
     def __init__(self, ledger: Ledger | None = None) -> None:
         self.metrics, self.ledger = Metrics(), Ledger(3) if ledger is None else ledger
         self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
-        seeds, self.rejected_bytes = seed_set(), RejectedBytes(10)
+        seeds = seed_set()
         self.tenures = Tenures(30)
         self.tenures.assign({0}, {})
         positions = Positions(
@@ -68,7 +67,6 @@ class Bench:
             *(pipeline, lambda: seeds, delivery, self.ledger, self.tenures),
             *(TopicsConfig(), self.metrics),
             NearWatch(lambda rows, _: np.zeros(len(rows), np.float32)),
-            self.rejected_bytes,
         )
         self.flow.prepare(seeds)
 
@@ -131,19 +129,6 @@ async def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() ->
     await bench.commit()
     assert bench.delivery.sent == []
     assert bench.consumer.commits == []
-
-
-async def test_dead_letters_beyond_the_bytes_of_their_record_batch_have_no_value() -> None:
-    bench = Bench()  # whose dead letters of one batch may carry 10 bytes
-    bench.rejected_bytes.note("tweets", 0, 0, 2, 18)
-    bench.delivery.acknowledge.set()
-    messages = [Mail(b"123456", offset=offset) for offset in range(3)]
-    outcome = Outcome(records=[
-        to_dead_letter(at, message, Reason.BAD_JSON, "") for at, message in enumerate(messages)
-    ])  # fmt: skip
-    await bench.flow.deliver(bench.ledger.add(messages), outcome)
-    assert [letter.value for letter in bench.delivery.sent] == [b"123456", None, None]
-    assert {dict(letter.headers)["bytes"] for letter in bench.delivery.sent} == {b"6"}
 
 
 async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake() -> None:
@@ -246,33 +231,3 @@ def test_grouping_adds_two_keys_to_a_record_and_changes_no_other() -> None:
     assert row == json.loads(plain.value or b"") | {"group": row["group"], "new": True}
     whole = msgspec.json.decode(record.value or b"", type=MatchRecord)
     assert msgspec.json.encode(whole) == record.value
-
-
-def test_rejected_bytes_are_limited_for_each_batch_that_exceeds_the_limit() -> None:
-    left = RejectedBytes(10)
-    left.note("tweets", 0, 5, 9, 11)
-    left.note("tweets", 1, 5, 9, 11)
-    assert [left.take(1, "tweets", 0, offset, 4) for offset in (5, 6, 7)] == [True, True, False]
-    assert left.take(1, "tweets", 0, 8, 2)  # what fits still fits
-    assert left.take(1, "tweets", 1, 7, 10)
-    assert left.take(1, "tweets", 0, 10, 99)  # another batch, which was not noted
-    assert left.take(1, "other", 0, 5, 99)
-
-
-def test_a_batch_read_again_keeps_its_count_until_a_new_assignment_or_a_new_topic() -> None:
-    left = RejectedBytes(10)
-    left.note("tweets", 0, 5, 9, 11)
-    assert left.take(1, "tweets", 0, 5, 10)
-    left.note("tweets", 0, 5, 9, 11)
-    assert not left.take(1, "tweets", 0, 6, 1)
-    assert left.take(2, "tweets", 0, 5, 10)
-    assert not left.take(2, "tweets", 0, 6, 1)
-    left.note("tweets", 0, 0, 7, 11)
-    assert left.take(2, "tweets", 0, 6, 10)
-
-
-def test_memory_is_bounded() -> None:
-    left = RejectedBytes(10)
-    for first in range(2 * MAX_TRACKED_BATCHES):
-        left.note("tweets", 0, first, first, 11)
-    assert len(left._left) == MAX_TRACKED_BATCHES

@@ -9,7 +9,9 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from worker.kafka.batches.header import Bytes, UnreadableError, bad_batch, too_large_batch
+from newsift.broker.codes import Code, RequestError
+
+Bytes = bytes | bytearray | memoryview
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"  # Eight bytes with versions follow.
 XERIAL_HEADER_BYTES = 16
@@ -18,6 +20,15 @@ MAX_STEP_BYTES = 2**20
 _thread_state = threading.local()  # a zstd unpacker is for one thread
 GZIP_PIECE_BYTES = 2**14
 GZIP_WINDOW_BITS = 31  # For zlib this means a gzip header and trailer.
+
+
+def bad_batch(detail: str) -> RequestError:
+    return RequestError(Code.INVALID_RECORD, detail)
+
+
+def too_large_batch(limit: int) -> RequestError:
+    detail = f"the record batch has more than {limit} bytes once it is unpacked"
+    return RequestError(Code.MESSAGE_TOO_LARGE, detail)
 
 
 def unpack(codec: int, data: Bytes, limit: int) -> Bytes:
@@ -30,10 +41,8 @@ def unpack(codec: int, data: Bytes, limit: int) -> Bytes:
             room -= len(part)
             if room < 0:
                 raise too_large_batch(limit)
-    except UnreadableError:
+    except RequestError:
         raise
-    except MemoryError:
-        raise too_large_batch(limit) from None
     except Exception as error:  # each codec fails in a way of its own
         raise bad_batch(f"the record batch cannot be unpacked ({type(error).__name__})") from error
     return parts[0] if len(parts) == 1 else b"".join(parts)

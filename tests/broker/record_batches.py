@@ -12,15 +12,13 @@ from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import encode_varint
 
-from worker.kafka.batches.header import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER, Header, checksum
-from worker.kafka.batches.opener import Opener
+from newsift.broker.batches import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER, Header, checksum
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 PACK: dict[int, Callable[[bytes], bytes]] = {
     0: bytes, 1: gzip_encode, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode,
 }  # fmt: skip
-LIMIT = 2**25
 
 
 def batch(rows: Sequence[Row], codec: int = 0, base: int = 0, **header: int) -> bytes:
@@ -102,8 +100,3 @@ def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> byt
 def peak_memory() -> int:
     """The most bytes that this process has held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def opened(data: bytes, start: int = 0, end: int = 2**41, opener: Opener | None = None) -> bytes:
-    opener = opener or Opener(LIMIT)
-    return opener.open_batches(data, start, end, opener.budget())

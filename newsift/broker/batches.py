@@ -1,16 +1,15 @@
-"""Record batches of format 2: the header, the checksum, and a check of the records."""
+"""Record batches of format 2, as clients send them: header, checksum, a check of the records."""
 
 import struct
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
+from aiokafka.record.default_records import DefaultRecordBatch
 from crc32c import crc32c
 
-from encoder.errors import NewsiftError
-from worker.posts.outcome import Reason
+from newsift.broker.codes import Code, RequestError
+from newsift.broker.unpack import CODECS, Bytes, unpack
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-BATCH_LENGTH = struct.Struct(">i")
 OFFSET_AND_LENGTH = 12
 MAGIC_OFFSET = 16
 CRC_OFFSET = 17  # The checksum covers all that follows it.
@@ -19,29 +18,8 @@ CODEC_BITS = 0x07
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
-Bytes = bytes | bytearray | memoryview
-
-
-class UnreadableError(NewsiftError):
-    """A record batch that is damaged or too large."""
-
-    def __init__(self, why: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.why, self.detail = why, detail
-
-
-class ChecksumError(UnreadableError):
-    """A record batch with a wrong checksum: a disk or the network has changed it."""
-
-
-def bad_batch(detail: str) -> UnreadableError:
-    return UnreadableError(Reason.BAD_BATCH, detail)
-
-
-def too_large_batch(limit: int) -> UnreadableError:
-    return UnreadableError(
-        Reason.BATCH_BYTES, f"the record batch has more than {limit} bytes once it is unpacked"
-    )
+MAX_UNPACKED_BYTES = 2**26
+MAX_RECORDS = 2**17  # in a batch, each header counted as one more
 
 
 class Header(NamedTuple):
@@ -86,16 +64,45 @@ def uncompressed_header(header: Header, body: Bytes) -> bytes:
     )
 
 
-def split_frames(data: memoryview) -> Iterator[memoryview]:
-    """Consecutive batches, as far as their lengths are plausible."""
-    start = 0
-    while len(data) - start > MAGIC_OFFSET:
-        (length,) = BATCH_LENGTH.unpack_from(data, start + 8)
-        end = start + OFFSET_AND_LENGTH + length
-        if length + OFFSET_AND_LENGTH <= MAGIC_OFFSET or end > len(data):
-            return
-        yield data[start:end]
-        start = end
+def check_header(data: Bytes) -> Header:
+    """The header of one batch, after its checksum, length and counts were checked."""
+    if len(data) < HEADER.size:
+        raise damaged(f"{len(data)} bytes are too few for a record batch")
+    header = Header.parse(data)
+    if header.length != len(data) - OFFSET_AND_LENGTH:
+        raise damaged(f"the record batch has {len(data)} bytes, and not as many as it says")
+    if header.crc != checksum(data):
+        raise damaged("the record batch has a wrong checksum")
+    if header.codec not in CODECS:
+        raise damaged(f"compression {header.codec} is unknown")
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise damaged(f"the record batch counts {header.record_count} records to its last offset")
+    return header
+
+
+def damaged(detail: str) -> RequestError:
+    return RequestError(Code.CORRUPT_MESSAGE, detail)
+
+
+def unpacked_batch(data: bytes) -> bytes:
+    """The batch without compression, after its records were checked to its end."""
+    header, view = check_header(data), memoryview(data)[HEADER.size :]
+    body = view if header.codec == 0 else unpack(header.codec, view, MAX_UNPACKED_BYTES)
+    walked = walk(body, header.record_count, header.last_offset_delta, MAX_RECORDS)
+    if walked == TOO_MANY_RECORDS:
+        detail = f"the record batch has more than {MAX_RECORDS} records and headers"
+        raise RequestError(Code.MESSAGE_TOO_LARGE, detail)
+    if walked not in (WALK_OK, FOREIGN_NAMES):
+        detail = f"the record batch is malformed at byte {walked} of its records"
+        raise RequestError(Code.INVALID_RECORD, detail)
+    whole = uncompressed_header(header, body) + bytes(body)
+    if walked == FOREIGN_NAMES:  # UTF-8, as the clients read it?
+        try:
+            list(DefaultRecordBatch(whole))
+        except UnicodeDecodeError as error:
+            detail = "the name of a header is not UTF-8"
+            raise RequestError(Code.INVALID_RECORD, detail) from error
+    return whole if header.codec else data
 
 
 WALK_OK, TOO_MANY_RECORDS, FOREIGN_NAMES = -1, -2, -3
@@ -104,15 +111,11 @@ RECORD_LENGTH, TIME, OFFSET, KEY, VALUE, HEADERS, NAME, CONTENT = range(8)
 HIGH_BIT, LOW_BITS = 0x80, 0x7F
 MAX_NUMBER_BITS, MAX_TIME_BITS = 35, 70
 
-Walk = Callable[[Any, int, int, int], int]
 
-
-def walk(body: Any, count: int, last_delta: int, most: int) -> int:  # noqa: C901 - see below
+def walk(body: Any, count: int, last_delta: int, most: int) -> int:  # noqa: C901 - one loop over all numbers of all records
     """WALK_OK, FOREIGN_NAMES, TOO_MANY_RECORDS, or the position of the first malformed byte.
 
     `most` is the limit for records and headers together.
-
-    One loop over all numbers of all records, so that numba compiles it unchanged.
     """
     size, verdict = len(body), WALK_OK
     at = end = left = items = records = 0
