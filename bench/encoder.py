@@ -1,7 +1,6 @@
 """`newsift bench encoder`: posts a second of every path, one post alone, the start, the errors."""
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -11,16 +10,12 @@ from functools import cache, cached_property
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from entmax import entmax_bisect
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn.functional import embedding, pad
 
-from bench.gpu import compare_with_gpu
 from bench.measure import (
     NotAvailable,
     Report,
@@ -37,14 +32,11 @@ from bench.measure import (
 )
 from bench.texts import ROOT, read_posts
 from encoder import Encoder, load
-from encoder.backends.choose import Backend
 from encoder.backends.gated_mean import GatedMeanKernel
-from encoder.backends.torch_backend import TorchBackend
 from encoder.errors import InputError
-from encoder.model.config import AstConfig, Side
+from encoder.model.config import Side
 from encoder.model.siamese import Siamese
-from encoder.model.star import Attention
-from encoder.model.weights import F32, I32, I64, Weights, random_weights
+from encoder.model.weights import I32, I64
 from encoder.support.threads import ThreadPool
 from encoder.text.tokenizer import Tokenizer, Tokens
 from train.teacher.minilm import Teacher
@@ -67,18 +59,12 @@ class Workload:
         self.posts, self.earlier = texts[count:], texts[:count] or texts
         self.model = model
         self.encoder = cache(self._encoder)
-        self.weights = cache(self._weights)
 
     def _encoder(self, threads: int) -> Encoder:
         """The whole encoder on the CPU with a number of threads, after the earlier posts."""
         enc = load(self.model, device="cpu", threads=threads)
         enc.posts(self.earlier)
         return enc
-
-    def _weights(self, star: str) -> Weights:
-        """Random weights in the shipped model's size: of the paper's star or a gated mean."""
-        config = AstConfig(star=star, residual=star == "none")
-        return random_weights(config, self.encoder(1).model.vocabulary.size)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -111,90 +97,6 @@ def slice_batch(tokens: Tokens, low: int, high: int) -> IdBatch:
     return ids, offsets - offsets[0]
 
 
-class PaperForm:
-    """The published form behind the interface of a backend; it has no residual."""
-
-    def __init__(self, weights: Weights, dtype: torch.dtype = torch.float32) -> None:
-        if weights.config.residual:
-            raise InputError("residual: the published form has none; use a model without it")
-        self.model = Siamese.from_weights(weights).to(dtype)
-        if self.model.star is None:
-            raise InputError("star: the published form has one; use a model with it")
-        self._layers = self.model.star.layers
-
-    @torch.no_grad()
-    def forward(self, ids: I32, offsets: I64, side: Side = Side.POST) -> F32 | NDArray[np.float64]:
-        """The vectors of the texts between consecutive offsets, as one padded batch: [b, d]."""
-        batch, real = padded_batch(ids, offsets)
-        tokens = embedding(batch, self.model.embedding)  # [b, n, d]
-        mask = real.unsqueeze(-1)  # [b, n, 1]
-        relay = (tokens * mask).sum(1) / mask.sum(1).clamp(min=1)  # [b, d]
-        nodes = tokens
-        for layer in self._layers:
-            nodes = ring(cast(Attention, layer.ring), nodes, tokens, relay, real)
-            relay = star(cast(Attention, layer.star), nodes, relay, real)
-        highest = nodes.masked_fill(~mask, -math.inf).amax(1)  # [b, d]
-        return ((highest + relay) / 2).masked_fill(~mask.any(1), 0).numpy()
-
-
-def ring(part: Attention, h: Tensor, tokens: Tensor, relay: Tensor, real: Tensor) -> Tensor:
-    """Every token attends to its neighbours, its first state and the relay: [b, n, d]."""
-    q = heads(part, part.query, h)  # [b, n, h, k]
-    keys, values = (
-        [
-            *windows(heads(part, by, h), part.window),
-            heads(part, by, tokens),
-            heads(part, by, relay).unsqueeze(1),
-        ]
-        for by in (part.key, part.value)
-    )  # m = 2c+3 tensors of [b, n, h, k] each
-    logits = torch.stack([(q * key).sum(-1) for key in keys], dim=-1)  # [b, n, h, m]
-    inside = torch.stack(windows(real, part.window), dim=-1)  # [b, n, 2c+1]
-    p = shares(part, logits, pad(inside, (0, 2), value=True).unsqueeze(2))
-    result = torch.zeros_like(q)
-    for j, value in enumerate(values):
-        result = result + p[..., j, None] * value
-    return cast(Tensor, part.output(result.flatten(-2)))
-
-
-def star(part: Attention, nodes: Tensor, relay: Tensor, real: Tensor) -> Tensor:
-    """The relay attends to itself and to every token: [b, d]."""
-    context = torch.cat([relay.unsqueeze(1), nodes], dim=1)  # [b, 1+n, d]
-    q = heads(part, part.query, relay)  # [b, h, k]
-    keys, values = (heads(part, by, context).transpose(1, 2) for by in (part.key, part.value))
-    logits = (keys @ q.unsqueeze(-1)).squeeze(-1)  # [b, h, 1+n]
-    p = shares(part, logits, pad(real, (1, 0), value=True).unsqueeze(1))
-    result = (p.unsqueeze(-2) @ values).squeeze(-2)  # [b, h, k]
-    return cast(Tensor, part.output(result.flatten(-2)))
-
-
-def heads(part: Attention, by: nn.Linear, x: Tensor) -> Tensor:
-    """Project and split into heads: [..., d] → [..., h, k]."""
-    return cast(Tensor, by(x)).view(*x.shape[:-1], part.heads, part.head_dim)
-
-
-def shares(part: Attention, logits: Tensor, visible: Tensor) -> Tensor:
-    """α-entmax per head over what is visible: [..., h, m], [..., 1, m] → [..., h, m]."""
-    scores = (logits / math.sqrt(part.head_dim)).masked_fill(~visible, -math.inf)
-    return cast(Tensor, entmax_bisect(scores, alpha=part.alpha.view(-1, 1), dim=-1))
-
-
-def windows(x: Tensor, c: int) -> list[Tensor]:
-    """The neighbours of every token at -c … c: 2c+1 of [b, n, ...]."""
-    wider = torch.zeros(len(x), x.shape[1] + 2 * c, *x.shape[2:], dtype=x.dtype)
-    wider[:, c : c + x.shape[1]] = x
-    return [wider[:, j : j + x.shape[1]] for j in range(2 * c + 1)]
-
-
-def padded_batch(ids: I32, offsets: I64) -> tuple[Tensor, Tensor]:
-    """Ragged ids padded with id 0, and which tokens are real: [b, n] each."""
-    counts = np.diff(offsets)
-    real = np.arange(max(1, counts.max(initial=0))) < counts[:, None]
-    batch = np.zeros(real.shape, np.int64)
-    batch[real] = ids[offsets[0] : offsets[-1]]
-    return torch.from_numpy(batch), torch.from_numpy(real)
-
-
 MINILM_BATCH, MINILM_POSTS = 32, 256
 
 
@@ -205,9 +107,10 @@ class BenchRow(NamedTuple):
     prepare: Callable[[Workload, int], Run]
 
 
-def over_ids(work: Workload, path: Backend | PaperForm, threads: int = 1) -> Run:
-    """A run that takes the next batches of ids through a path, one on each thread."""
+def over_ids(work: Workload, threads: int) -> Run:
+    """A run that takes the next batches of ids through the kernel, one on each thread."""
     batches, pool = work.id_batches(BATCH), ThreadPool(threads)
+    path = GatedMeanKernel(work.encoder(1).model.weights)
 
     def forward(batch: IdBatch) -> int:
         ids, offsets = batch
@@ -228,16 +131,6 @@ def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object
     return run
 
 
-def run_published(work: Workload) -> Run:
-    """The published form, with new padding for every batch."""
-    return over_ids(work, PaperForm(work.weights("paper")))
-
-
-def torch_path(work: Workload) -> Run:
-    """The ragged form of the star in torch."""
-    return over_ids(work, TorchBackend(work.weights("paper"), "cpu"))
-
-
 def whole(work: Workload, posts: list[str], threads: int) -> Run:
     """All of newsift, text in, both halves of the embedding out."""
     return over_texts(work.batches(posts, BATCH), work.encoder(threads).posts)
@@ -253,14 +146,7 @@ def minilm(work: Workload) -> Run:
 
 
 ROWS = {
-    "published": BenchRow(
-        "as published: padded, eager, bisection", lambda work, _: run_published(work)
-    ),
-    "torch": BenchRow("star, torch: ids → vectors", lambda work, _: torch_path(work)),
-    "kernel": BenchRow(
-        "gated mean, kernel: ids → vectors",
-        lambda work, t: over_ids(work, GatedMeanKernel(work.weights("none")), t),
-    ),
+    "kernel": BenchRow("gated mean, kernel: ids → vectors", over_ids),
     "whole": BenchRow(
         "whole encoder: text → embeddings", lambda work, t: whole(work, work.posts, t)
     ),
@@ -269,50 +155,10 @@ ROWS = {
     ),
     "minilm": BenchRow("MiniLM, sentence-transformers", lambda work, _: minilm(work)),
 }
-REFERENCES = {"published": "× as published", "minilm": "× MiniLM"}
+REFERENCE = "minilm"
 
 
 F64 = NDArray[np.float64]
-
-
-Deviation = tuple[str, float, float]
-"""A path, and its largest error of a vector and of a score, over all texts and their pairs."""
-
-
-def deviations(work: Workload, posts: int) -> list[Deviation]:
-    """Every path against float64: torch with a star, the kernel with the gated mean."""
-    batch = slice_batch(work.tokens, 0, min(posts, len(work.posts)))
-    rows = []
-    star, mean = work.weights("paper"), work.weights("none")
-    paths: list[tuple[str, Weights, Backend]] = [
-        ("torch", star, TorchBackend(star, "cpu")), ("kernel", mean, GatedMeanKernel(mean)),
-    ]  # fmt: skip
-    for name, weights, path in paths:
-        vectors = np.asarray(path.forward(*batch, Side.POST), np.float64)
-        rows.append(deviation(name, vectors, exact_vectors(weights, batch)))
-    return rows
-
-
-def exact_vectors(weights: Weights, batch: IdBatch) -> F64:
-    """The vectors in float64 by the torch model, which tests compare with a slow loop."""
-    ids, offsets = (torch.from_numpy(a).long() for a in batch)
-    model = Siamese.from_weights(weights).double().eval()
-    with torch.inference_mode():
-        vectors: F64 = model(ids, offsets, Side.POST).numpy()
-    return vectors
-
-
-def deviation(path: str, vectors: F64, exact: F64) -> Deviation:
-    """The largest relative distance of a vector, and of a cosine between any two."""
-    lengths = np.linalg.norm(exact, axis=1)
-    real = lengths > 0
-    distance = np.linalg.norm(vectors - exact, axis=1)
-    a, b = (x[real] / np.linalg.norm(x[real], axis=1, keepdims=True) for x in (vectors, exact))
-    return (
-        path,
-        float((distance[real] / lengths[real]).max(initial=0)),
-        float(np.abs(a @ a.T - b @ b.T).max(initial=0)),
-    )
 
 
 PROGRAM = """
@@ -372,9 +218,6 @@ def measure_encoder(
         "single": lambda: single(work, seconds / 50),
         "start": lambda: fresh_starts(model),
         "errors": lambda: errors(work),
-        "gpu": lambda: compare_with_gpu(
-            work.encoder(1), model, work.posts, work.tokens, seconds / 200
-        ),
     }
     if unknown := only - ROWS.keys() - parts.keys():
         names = ", ".join(sorted({*ROWS, *parts}))
@@ -418,11 +261,11 @@ def speed(
     rows = [
         (
             *(ROWS[name].name, threads, *spread(values)),
-            *(ratio(values, rates.get((other, threads), [])) for other in REFERENCES),
+            ratio(values, rates.get((REFERENCE, threads), [])),
         )
         for (name, threads), values in rates.items()
     ]
-    header = ("row", "threads", "posts/s", "lowest", "highest", *REFERENCES.values())
+    header = ("row", "threads", "posts/s", "lowest", "highest", "× MiniLM")
     return ResultTable("posts", "Posts", header, rows, absent)
 
 
@@ -454,7 +297,23 @@ def fresh_starts(model: str) -> ResultTable:
 
 
 def errors(work: Workload) -> ResultTable:
-    """The largest errors of every path against float64."""
+    """The kernel's largest errors against float64 by the torch model."""
+    ids, offsets = slice_batch(work.tokens, 0, min(CHECK_POSTS, len(work.posts)))
+    weights = work.encoder(1).model.weights
+    with torch.inference_mode():
+        model = Siamese.from_weights(weights).double().eval()
+        exact = model(torch.from_numpy(ids).long(), torch.from_numpy(offsets), Side.POST).numpy()
+    vectors = np.asarray(GatedMeanKernel(weights).forward(ids, offsets, Side.POST), np.float64)
     title = f"Largest error against float64, {CHECK_POSTS} posts and all their pairs"
     header = ("path", "embedding, relative", "score")
-    return ResultTable("errors", title, header, deviations(work, CHECK_POSTS))
+    return ResultTable("errors", title, header, [("kernel", *deviation(vectors, exact))])
+
+
+def deviation(vectors: F64, exact: F64) -> tuple[float, float]:
+    """The largest relative distance of a vector, and of a cosine between any two."""
+    lengths = np.linalg.norm(exact, axis=1)
+    real = lengths > 0
+    distance = np.linalg.norm(vectors - exact, axis=1)
+    a, b = (x[real] / np.linalg.norm(x[real], axis=1, keepdims=True) for x in (vectors, exact))
+    far = (distance[real] / lengths[real]).max(initial=0)
+    return float(far), float(np.abs(a @ a.T - b @ b.T).max(initial=0))
