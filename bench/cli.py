@@ -73,15 +73,8 @@ def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
     """Text to embeddings: newsift's encoder and MiniLM, interleaved."""
     from bench.encoder import measure_encoder
 
-    print_tables(
-        measure_encoder(
-            threads=parse_numbers(threads, "--threads"),
-            only=parse_names(only),
-            report=progress(),
-            **options,
-        ),
-        as_json,
-    )
+    options |= {"threads": parse_numbers(threads, "--threads"), "only": parse_names(only)}
+    print_tables(measure_encoder(report=progress(), **options), as_json)
 
 
 @bench.command()

@@ -42,6 +42,10 @@ from encoder.text.tokenizer import Tokenizer, Tokens
 from train.teacher.minilm import Teacher
 
 BATCH = 256
+MINILM_BATCH, MINILM_POSTS = 32, 256
+POSTS, EARLIER = 98_304, 32_768
+STARTS = 3
+CHECK_POSTS = 200  # posts whose vectors are compared with exact ones
 
 IdBatch = tuple[I32, I64]
 
@@ -53,9 +57,9 @@ class Workload:
     posts first, and is then measured on other posts.
     """
 
-    def __init__(self, data: Path | None, model: str, posts: int, earlier: int) -> None:
-        texts, self.source = read_posts(data, posts + earlier)
-        count = min(earlier, len(texts) * earlier // (posts + earlier))
+    def __init__(self, data: Path | None, model: str) -> None:
+        texts, self.source = read_posts(data, POSTS + EARLIER)
+        count = min(EARLIER, len(texts) * EARLIER // (POSTS + EARLIER))
         self.posts, self.earlier = texts[count:], texts[:count] or texts
         self.model = model
         self.encoder = cache(self._encoder)
@@ -70,34 +74,22 @@ class Workload:
     def tokens(self) -> Tokens:
         """All posts as ids."""
         model = self.encoder(1).model
-        tokenizer = Tokenizer(model.vocabulary, model.idf, model.weights.config)
-        return tokenizer.posts(self.posts)
+        return Tokenizer(model.vocabulary, model.idf, model.weights.config).posts(self.posts)
 
     def batches(self, texts: list[str], size: int) -> Iterator[list[str]]:
         """Full batches in order, repeated for ever; too few texts make one batch."""
         return cycle([texts[low : low + size] for low in starts(len(texts), size)])
 
-    def id_batches(self, size: int) -> Iterator[IdBatch]:
-        """The posts as ids and offsets, repeated for ever."""
-        lows = starts(len(self.posts), size)
-        return cycle(
-            [slice_batch(self.tokens, low, min(low + size, len(self.posts))) for low in lows]
-        )
+    def ids(self, low: int, size: int) -> IdBatch:
+        """Some posts as ids and offsets."""
+        offsets = self.tokens.offsets[low : low + size + 1]
+        ids = np.ascontiguousarray(self.tokens.ids[offsets[0] : offsets[-1]])
+        return ids, offsets - offsets[0]
 
 
 def starts(count: int, size: int) -> list[int]:
     """The starts of the full batches; 0 if none is full."""
     return [*range(0, count - size + 1, size)] or [0]
-
-
-def slice_batch(tokens: Tokens, low: int, high: int) -> IdBatch:
-    """The texts from low to high as a batch of their own."""
-    offsets = tokens.offsets[low : high + 1]
-    ids = np.ascontiguousarray(tokens.ids[offsets[0] : offsets[-1]])
-    return ids, offsets - offsets[0]
-
-
-MINILM_BATCH, MINILM_POSTS = 32, 256
 
 
 class BenchRow(NamedTuple):
@@ -107,15 +99,14 @@ class BenchRow(NamedTuple):
     prepare: Callable[[Workload, int], Run]
 
 
-def over_ids(work: Workload, threads: int) -> Run:
+def kernel(work: Workload, threads: int) -> Run:
     """A run that takes the next batches of ids through the kernel, one on each thread."""
-    batches, pool = work.id_batches(BATCH), ThreadPool(threads)
-    path = GatedMeanKernel(work.encoder(1).model.weights)
+    batches = cycle([work.ids(low, BATCH) for low in starts(len(work.posts), BATCH)])
+    path, pool = GatedMeanKernel(work.encoder(1).model.weights), ThreadPool(threads)
 
     def forward(batch: IdBatch) -> int:
-        ids, offsets = batch
-        path.forward(ids, offsets, Side.POST)
-        return len(offsets) - 1
+        path.forward(*batch, Side.POST)
+        return len(batch[1]) - 1
 
     return lambda: sum(pool.map(forward, islice(batches, threads)))
 
@@ -137,7 +128,7 @@ def whole(work: Workload, posts: list[str], threads: int) -> Run:
 
 
 def minilm(work: Workload) -> Run:
-    """MiniLM as sentence-transformers runs it, on fewer posts at a time."""
+    """MiniLM as sentence-transformers runs it."""
     try:
         teacher = Teacher(MINILM_BATCH)
     except InputError as error:
@@ -146,7 +137,7 @@ def minilm(work: Workload) -> Run:
 
 
 ROWS = {
-    "kernel": BenchRow("gated mean, kernel: ids → vectors", over_ids),
+    "kernel": BenchRow("gated mean, kernel: ids → vectors", kernel),
     "whole": BenchRow(
         "whole encoder: text → embeddings", lambda work, t: whole(work, work.posts, t)
     ),
@@ -155,57 +146,6 @@ ROWS = {
     ),
     "minilm": BenchRow("MiniLM, sentence-transformers", lambda work, _: minilm(work)),
 }
-REFERENCE = "minilm"
-
-
-F64 = NDArray[np.float64]
-
-
-PROGRAM = """
-import json, pathlib, sys, time
-import encoder
-enc = encoder.load(sys.argv[1], device="cpu")
-loaded = time.time()
-enc.posts(["a van hits pedestrians in Toronto"])
-embedded = time.time()
-status = dict(
-    line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines()
-)
-megabytes = [int(status[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")]
-print(json.dumps([loaded, embedded, time.process_time(), *megabytes, "torch" in sys.modules,
-                  enc.path]))
-"""
-
-
-START_ROWS = (
-    "process start to loaded model, s",
-    "process start to first embedding, s",
-    "CPU time of all threads until then, s",
-    "resident memory then, MB",
-    "peak memory, MB",
-)
-
-Start = tuple[float, float, float, float, float, bool, str]
-"""One start: the figures of START_ROWS, whether torch was imported, and the path."""
-
-
-def fresh_start(model: str) -> Start:
-    """Start a process, load the model and embed one post."""
-    # With PYTHONDONTWRITEBYTECODE, Python would compile all of numba at every start.
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-c", PROGRAM, model]
-    began = time.time()
-    child = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    if child.returncode != 0:
-        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
-        raise NotAvailable(f"a fresh process failed: {last}")
-    loaded_at, embedded_at, *others = json.loads(child.stdout.splitlines()[-1])
-    return (loaded_at - began, embedded_at - began, *others)
-
-
-POSTS, EARLIER = 98_304, 32_768
-STARTS = 3
-CHECK_POSTS = 200  # posts whose vectors are compared with exact ones
 
 
 def measure_encoder(
@@ -213,7 +153,7 @@ def measure_encoder(
     seconds: float, report: Report,
 ) -> list[ResultTable]:  # fmt: skip
     """Measure the rows and parts of these names, else all; the rows interleaved."""
-    work = Workload(data, model, POSTS, EARLIER)
+    work = Workload(data, model)
     parts: dict[str, Callable[[], ResultTable]] = {
         "single": lambda: single(work, seconds / 50),
         "start": lambda: fresh_starts(model),
@@ -223,26 +163,18 @@ def measure_encoder(
         names = ", ".join(sorted({*ROWS, *parts}))
         raise InputError(f"--only: {', '.join(sorted(unknown))} is not a row; choose from {names}")
     keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
-    reports = [speed(work, keys, rounds, seconds, report)] if keys else []
+    mean = float(np.diff(work.tokens.offsets).mean())
+    tables = [ResultTable.where(describe() | {
+        "texts": f"{len(work.posts):,} posts, {number(mean)} tokens each: {work.source}",
+        "read before": f"{len(work.earlier):,} posts, others than these",
+        "model": f"{work.model}, path {work.encoder(1).path}",
+    })]  # fmt: skip
+    tables += [speed(work, keys, rounds, seconds, report)] if keys else []
     for name, make in parts.items():
         if not only or name in only:
             report(f"part: {name}")
-            try:
-                reports.append(make())
-            except NotAvailable as error:
-                reports.append(ResultTable(name, f"No {name}", (), (), [str(error)]))
-    return [where(work), *reports]
-
-
-def where(work: Workload) -> ResultTable:
-    """The machine, the texts and the model."""
-    enc = work.encoder(1)
-    mean = float(np.diff(work.tokens.offsets).mean())
-    return ResultTable.where(describe() | {
-        "texts": f"{len(work.posts):,} posts, {number(mean)} tokens each: {work.source}",
-        "read before": f"{len(work.earlier):,} posts, others than these",
-        "model": f"{work.model}: vocabulary {enc.model.vocabulary.size:,}, path {enc.path}",
-    })  # fmt: skip
+            tables.append(make())
+    return tables
 
 
 def speed(
@@ -259,12 +191,10 @@ def speed(
             absent.append(f"{ROWS[name].name}, {threads}: {error}")
     rates = interleave(runs, rounds, seconds / max(1, len(runs) * (rounds + 1)), report)
     rows = [
-        (
-            *(ROWS[name].name, threads, *spread(values)),
-            ratio(values, rates.get((REFERENCE, threads), [])),
-        )
+        (ROWS[name].name, threads, *spread(values),
+         ratio(values, rates.get(("minilm", threads), [])))
         for (name, threads), values in rates.items()
-    ]
+    ]  # fmt: skip
     header = ("row", "threads", "posts/s", "lowest", "highest", "× MiniLM")
     return ResultTable("posts", "Posts", header, rows, absent)
 
@@ -281,24 +211,51 @@ def single(work: Workload, seconds: float) -> ResultTable:
         enc.posts(text)
         times.append(1e3 * (time.perf_counter() - began))
     row = ("whole encoder", percentile(times, 0.5), percentile(times, 0.99), len(times))
-    return ResultTable(
-        "single", "One post alone, 1 thread", ("", "p50 ms", "p99 ms", "posts"), [row]
-    )
+    header = ("", "p50 ms", "p99 ms", "posts")
+    return ResultTable("single", "One post alone, 1 thread", header, [row])
+
+
+PROGRAM = """
+import json, pathlib, sys, time
+import encoder
+enc = encoder.load(sys.argv[1], device="cpu")
+loaded = time.time()
+enc.posts(["a van hits pedestrians in Toronto"])
+embedded, status = time.time(), pathlib.Path("/proc/self/status").read_text()
+memory = [int(status.split(key)[1].split()[0]) / 1024 for key in ("VmRSS:", "VmHWM:")]
+print(json.dumps([loaded, embedded, time.process_time(), *memory, "torch" in sys.modules]))
+"""
+START_ROWS = (
+    "process start to loaded model, s", "process start to first embedding, s",
+    "CPU time of all threads until then, s", "resident memory then, MB", "peak memory, MB",
+    "torch imported",
+)  # fmt: skip
+
+
+def fresh_start(model: str) -> list[float]:
+    """Start a process, load the model and embed one post: the figures of START_ROWS."""
+    # With PYTHONDONTWRITEBYTECODE, Python would compile all of numba at every start.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", PROGRAM, model]
+    began = time.time()
+    child = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if child.returncode != 0:
+        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        raise NotAvailable(f"a fresh process failed: {last}")
+    loaded_at, embedded_at, *others = json.loads(child.stdout.splitlines()[-1])
+    return [loaded_at - began, embedded_at - began, *others]
 
 
 def fresh_starts(model: str) -> ResultTable:
     """The start of a fresh process: medians, after one that fills the caches."""
-    _, *starts = [fresh_start(model) for _ in range(STARTS + 1)]
-    *figures, torch, path = zip(*starts, strict=True)
-    rows = [(name, median(values)) for name, values in zip(START_ROWS, figures, strict=True)]
-    remark = f"torch imported: {'yes' if any(torch) else 'no'}; path: {path[0]}"
-    title = f"Start, warm cache, median of {STARTS}"
-    return ResultTable("start", title, ("", "fresh process"), rows, [remark])
+    _, *figures = [fresh_start(model) for _ in range(STARTS + 1)]
+    rows = list(zip(START_ROWS, map(median, zip(*figures, strict=True)), strict=True))
+    return ResultTable("start", f"Start, warm cache, median of {STARTS}", ("", "fresh"), rows)
 
 
 def errors(work: Workload) -> ResultTable:
     """The kernel's largest errors against float64 by the torch model."""
-    ids, offsets = slice_batch(work.tokens, 0, min(CHECK_POSTS, len(work.posts)))
+    ids, offsets = work.ids(0, CHECK_POSTS)
     weights = work.encoder(1).model.weights
     with torch.inference_mode():
         model = Siamese.from_weights(weights).double().eval()
@@ -309,7 +266,7 @@ def errors(work: Workload) -> ResultTable:
     return ResultTable("errors", title, header, [("kernel", *deviation(vectors, exact))])
 
 
-def deviation(vectors: F64, exact: F64) -> tuple[float, float]:
+def deviation(vectors: NDArray[np.float64], exact: NDArray[np.float64]) -> tuple[float, float]:
     """The largest relative distance of a vector, and of a cosine between any two."""
     lengths = np.linalg.norm(exact, axis=1)
     real = lengths > 0
