@@ -70,18 +70,11 @@ def bench() -> None:
 )
 @JSON
 def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
-    """Text to embeddings: newsift's encoder, the published one and MiniLM, interleaved."""
+    """Text to embeddings: newsift's encoder and MiniLM, interleaved."""
     from bench.encoder import measure_encoder
 
-    print_tables(
-        measure_encoder(
-            threads=parse_numbers(threads, "--threads"),
-            only=parse_names(only),
-            report=progress(),
-            **options,
-        ),
-        as_json,
-    )
+    options |= {"threads": parse_numbers(threads, "--threads"), "only": parse_names(only)}
+    print_tables(measure_encoder(report=progress(), **options), as_json)
 
 
 @bench.command()
@@ -91,14 +84,10 @@ def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
 @number_option("--posts", 200_000, "Posts on the topic, for the rates.")
 @number_option("--rounds", 3, "How often every row is measured.")
 @number_option("--seconds", 30.0, "How long the latency is measured.")
-@number_option("--memory-posts", 10_000_000, "Posts for the part `memory`.", 10)
-@click.option("--only", default="", metavar="PARTS", help="speed, latency, start, memory.")
+@click.option("--only", default="", metavar="PARTS", help="speed, latency, start.")
 @JSON
 def stream(only: str, as_json: bool, **options: Any) -> None:
-    """The worker on a broker, beside the encoder alone and Faust's agent that does nothing.
-
-    The part `memory` takes long and is measured only by name: --only memory.
-    """
+    """The worker on a broker, beside the encoder alone and Faust's agent that does nothing."""
     from bench.stream import StreamOptions, measure_stream
 
     settings = StreamOptions(only=parse_names(only), **options)
@@ -110,7 +99,7 @@ def stream(only: str, as_json: bool, **options: Any) -> None:
 @CRISIS_DATA
 @click.option(
     "--minilm", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="langchain4j's jar of MiniLM in int8; without it only static vectors.",
+    help="MiniLM too: langchain4j's jar of it in int8.",
 )  # fmt: skip
 @click.option(
     "--lucene", type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -121,35 +110,10 @@ def stream(only: str, as_json: bool, **options: Any) -> None:
 @number_option("--seconds", 20.0, "The longest time for each.")
 @JSON
 def peers(as_json: bool, **options: Any) -> None:
-    """The worker beside MiniLM, static vectors and Lucene's keyword queries."""
+    """The worker beside MiniLM in two Kafka clients, and Lucene's keyword queries."""
     from bench.peers import PeersOptions, measure_peers
 
     print_tables(measure_peers(PeersOptions(**options), progress()), as_json)
-
-
-@bench.command("collect")
-@KAFKA
-@DATA
-@number_option("--events", 60_000, "Events per round.", 1_000)
-@number_option("--rounds", 3, "How often each interface is measured.")
-@JSON
-def collecting(as_json: bool, **options: Any) -> None:
-    """The collector of Bluesky between a local Jetstream and a broker, each a process."""
-    from bench.collect import measure_collect
-
-    print_tables(measure_collect(report=progress(), **options), as_json)
-
-
-@bench.command()
-@MODEL
-@CRISIS_DATA
-@number_option("--draws", 5, "Number of streams to draw.")
-@JSON
-def background(as_json: bool, **options: Any) -> None:
-    """What thresholds on a background of one's own let pass, and what an event in it costs."""
-    from bench.background import measure_background
-
-    print_tables(measure_background(report=progress(), **options), as_json)
 
 
 @bench.command()

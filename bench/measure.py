@@ -3,11 +3,12 @@
 import math
 import os
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -83,37 +84,14 @@ def set_threads(threads: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
 
-FLAGS = ("avx2", "avx512f", "avx512bw", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8")
-PACKAGES = ("numpy", "numba", "torch", "entmax", "sentence-transformers")
-
-
 def describe() -> dict[str, str]:
-    """The CPU, its vector instructions, and the versions of Python and packages."""
-    facts = cpu_facts()
-    name, flags = facts.get("model name", platform.machine()), facts.get("flags", "").split()
-    packages = (f"{package} {_version(package)}" for package in PACKAGES)
+    """The CPU, and the versions of Python and packages."""
+    name = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    versions = (f"{package} {version(package)}" for package in ("numpy", "numba", "torch"))
     return {
-        "cpu": f"{name}, {os.cpu_count()} cores",
-        "flags": " ".join(flag for flag in FLAGS if flag in flags) or "none known",
-        "versions": ", ".join([f"Python {platform.python_version()}", *packages]),
+        "cpu": f"{name[1] if name else platform.machine()}, {os.cpu_count()} cores",
+        "versions": ", ".join([f"Python {platform.python_version()}", *versions]),
     }
-
-
-def cpu_facts() -> dict[str, str]:
-    """The entries of the first processor in /proc/cpuinfo, if that exists."""
-    try:
-        first = Path("/proc/cpuinfo").read_text().strip().split("\n\n")[0]
-    except OSError:
-        return {}
-    pairs = (line.partition(":") for line in first.splitlines())
-    return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 Cell = str | int | float | None

@@ -1,4 +1,4 @@
-"""What a user would write in newsift's place: a Kafka client and vectors of texts.
+"""What a user would write in newsift's place: a Kafka client and MiniLM.
 
 `newsift bench peers` starts `python -m bench.peer_programs CLIENT` with the job in BENCH_PEER, and
 ends it. Each client writes the id of the post, the seed and the score of every match, and commits
@@ -12,7 +12,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,16 +20,10 @@ import numpy as np
 from encoder.embeddings import unit_rows
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from train.teacher.wordllama import WordLlama
 
 BATCH = 256
 PIECES = 128  # of a post, that MiniLM reads
 AT_ONCE = 64  # texts of like length
-
-
-class VectorSource(Protocol):
-    def texts(self, texts: Sequence[str]) -> F32:
-        """Unit vectors: [n, d]."""
 
 
 class MiniLM:
@@ -77,7 +71,7 @@ class PeerJob(msgspec.Struct, frozen=True):
     matches: str
     seeds: str  # a file of their unit vectors [k, d]
     threshold: float
-    jar: str | None = None  # of MiniLM; without one static vectors
+    jar: str  # of MiniLM
 
 
 class SeedScore(msgspec.Struct, frozen=True):
@@ -93,7 +87,7 @@ class PeerMatcher:
     """Scores values of posts with all seeds."""
 
     def __init__(self, job: PeerJob) -> None:
-        self._vectors: VectorSource = MiniLM(Path(job.jar)) if job.jar else WordLlama()
+        self._vectors = MiniLM(Path(job.jar))
         self._seeds, self._threshold = np.load(job.seeds), job.threshold
 
     def matches(self, values: Sequence[bytes], times: Sequence[int]) -> Iterator[SeedScore]:
@@ -122,35 +116,13 @@ def run_confluent(job: PeerJob) -> None:
     consumer.subscribe([job.posts])
     while True:
         messages = [message for message in consumer.consume(BATCH, 0.1) if not message.error()]
-        values, times = (
-            [message.value() for message in messages],
-            [m.timestamp()[1] for m in messages],
-        )
+        values = [message.value() for message in messages]
+        times = [message.timestamp()[1] for message in messages]
         for match in matcher.matches(values, times):
             producer.produce(job.matches, msgspec.json.encode(match), key=match.post)
         if messages:
             producer.flush()
             consumer.commit(asynchronous=False)
-
-
-def run_quix(job: PeerJob) -> None:
-    """Quix Streams, which hands over one message at a time."""
-    from quixstreams import Application
-
-    matcher = PeerMatcher(job)
-    app = Application(
-        broker_address=job.kafka, consumer_group=job.group, auto_offset_reset="earliest",
-        commit_interval=0.5, loglevel="ERROR",
-    )  # fmt: skip
-
-    def matches(value: bytes, _key: object, time: int, _headers: object) -> list[dict[str, Any]]:
-        return [msgspec.to_builtins(match) for match in matcher.matches([value], [time])]
-
-    stream = app.dataframe(app.topic(job.posts, value_deserializer="bytes"))
-    stream.apply(matches, expand=True, metadata=True).to_topic(
-        app.topic(job.matches, value_serializer="json")
-    )
-    app.run()
 
 
 def run_faust(job: PeerJob) -> None:
@@ -184,7 +156,6 @@ def run_faust(job: PeerJob) -> None:
 
 CLIENTS: dict[str, Callable[[PeerJob], None]] = {
     "confluent-kafka": run_confluent,
-    "Quix Streams": run_quix,
     "Faust, take()": run_faust,
 }
 

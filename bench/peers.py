@@ -1,6 +1,5 @@
 """`newsift bench peers`: the worker beside what a user would write, on one broker."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
-from typing import NamedTuple
 from zipfile import BadZipFile
 
 import msgspec
@@ -30,6 +28,7 @@ from bench.stream import (
     SHARE,
     BenchTopics,
     Record,
+    Speed,
     WatchedWorker,
     broker,
     latencies,
@@ -37,6 +36,7 @@ from bench.stream import (
     running_worker,
     seed_records,
     threshold_for,
+    watch,
 )
 from bench.texts import ROOT, read_articles, read_posts
 from encoder.errors import InputError
@@ -45,12 +45,10 @@ from train.data.readers import SkippedRows, TrainingArticle, split_of_event
 from train.protocol.peers import Scorer, encoder_scorer
 from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
 from train.teacher.minilm import whole
-from train.teacher.wordllama import WordLlama
 
 SAMPLE = 4_096  # posts that the threshold of equal matches is taken from
 SEEDS = "seeds"
 RATE = 1_000  # posts a second, for the latency
-START_S = 60.0  # until a program has committed something
 ARTICLE_PIECES = 256
 WARM_S = 15.0  # until a program has its partitions
 PASS = 0.001  # of everyday posts, at each article's threshold
@@ -61,14 +59,6 @@ QUALITY_FIGURES = {
 }  # fmt: skip
 
 
-class PeerRun(NamedTuple):
-    """The rate and costs of a program in a window of time."""
-
-    rate: float  # posts a second
-    cpu: float  # µs a post
-    resident: float  # MB
-
-
 @dataclass(frozen=True, slots=True)
 class Peer:
     """Scores that a user could choose instead of newsift's, and the programs with them."""
@@ -77,7 +67,7 @@ class Peer:
     score: Scorer
     write_seeds: Callable[[Sequence[TrainingArticle], Path], None]
     programs: Mapping[str, Sequence[str]]  # by their names
-    jar: Path | None = None
+    jar: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +86,7 @@ class PeerProcess:
             raise NotAvailable(f"a peer's program ended with exit code {code}; see its output")
 
     def wait_until_ready(self, patience: float) -> float:
-        """Check that it runs; it is ready at its first commit, which `watch_for` awaits."""
+        """Check that it runs; it is ready at its first commit, which `watch` awaits."""
         self.check()
         return 0.0
 
@@ -117,20 +107,16 @@ class PeersOptions:
 
 def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
     """Speed, latency and quality of newsift and of the peers."""
-    logging.disable(logging.WARNING)  # WordLlama makes every library log
-    with broker(options.kafka) as kafka:
-        return measure_on(kafka, options, report)
-
-
-def measure_on(kafka: str, options: PeersOptions, report: Report) -> list[ResultTable]:
-    """The tables, on this broker."""
     texts, source = read_posts(options.data, POSTS)
     articles = [TrainingArticle(*article) for article in read_articles(options.data, FEW)]
-    with encoder.load(MODEL, device="cpu") as enc, tempfile.TemporaryDirectory() as folder:
+    with (
+        broker(options.kafka) as kafka,
+        encoder.load(MODEL, device="cpu") as enc,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         threshold = threshold_for(enc, texts, articles, SHARE)
-        peers = peers_by_vectors(options.minilm)
-        if options.lucene:
-            peers.append(peer_by_words(options.lucene, texts))
+        peers = [minilm_peer(options.minilm)] if options.minilm else []
+        peers += [lucene_peer(options.lucene, texts)] if options.lucene else []
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
         starts |= peer_starts(peers, texts, articles, Path(folder))
         seeds = list(seed_records(articles, threshold))
@@ -148,15 +134,8 @@ def measure_on(kafka: str, options: PeersOptions, report: Report) -> list[Result
         ]
 
 
-def peers_by_vectors(jar: Path | None) -> list[Peer]:
-    """The peers with vectors; MiniLM if its jar is given."""
-    try:
-        static = WordLlama()
-    except InputError as error:
-        raise NotAvailable(str(error)) from error
-    peers = [peer_by_vectors("WordLlama", static.texts, partial(static_articles, static))]
-    if jar is None:
-        return peers
+def minilm_peer(jar: Path) -> Peer:
+    """MiniLM with each Python client; articles are read in chunks, as by newsift's teacher."""
     try:
         minilm = MiniLM(jar)
     except ImportError as error:
@@ -165,18 +144,12 @@ def peers_by_vectors(jar: Path | None) -> list[Peer]:
         raise InputError(
             f"--minilm: {jar} is not langchain4j's jar of all-MiniLM-L6-v2-q ({error})"
         ) from error
-    articles = partial(articles_in_parts, minilm)
-    return [*peers, peer_by_vectors("MiniLM int8", minilm.texts, articles, jar)]
 
-
-def peer_by_vectors(
-    name: str, posts: Callable[[Sequence[str]], F32],
-    articles: Callable[[Sequence[TrainingArticle]], F32], jar: Path | None = None,
-) -> Peer:  # fmt: skip
-    """A peer that compares unit vectors, with each Python client."""
+    def articles(seeds: Sequence[TrainingArticle]) -> F32:
+        return whole(seeds, lambda parts: minilm.texts(parts, ARTICLE_PIECES))
 
     def cosines(texts: Sequence[str], seeds: Sequence[TrainingArticle]) -> F32:
-        scores: F32 = posts(texts) @ articles(seeds).T  # [n, k]
+        scores: F32 = minilm.texts(texts) @ articles(seeds).T  # [n, k]
         return scores
 
     def write_seeds(seeds: Sequence[TrainingArticle], file: Path) -> None:
@@ -184,27 +157,17 @@ def peer_by_vectors(
             np.save(out, articles(seeds))
 
     programs = {
-        f"{client}, {name}": (sys.executable, "-m", "bench.peer_programs", client)
+        f"{client}, MiniLM int8": (sys.executable, "-m", "bench.peer_programs", client)
         for client in CLIENTS
     }
-    return Peer(name, cosines, write_seeds, programs, jar)
+    return Peer("MiniLM int8", cosines, write_seeds, programs, str(jar))
 
 
-def peer_by_words(target: Path, texts: Sequence[str]) -> Peer:
+def lucene_peer(target: Path, texts: Sequence[str]) -> Peer:
     """Lucene's monitor; idf comes from the posts."""
     words = LuceneWords(target, texts[:SAMPLE])
     programs = {"Java, Lucene's monitor": words.command}
     return Peer("Lucene, words", words.score, words.write_queries, programs)
-
-
-def static_articles(vectors: WordLlama, articles: Sequence[TrainingArticle]) -> F32:
-    """Unit vectors of whole articles, the title first."""
-    return vectors.texts([f"{title}. {text}" for title, text in articles])
-
-
-def articles_in_parts(minilm: MiniLM, articles: Sequence[TrainingArticle]) -> F32:
-    """Unit vectors of articles, in chunks as for newsift's teacher."""
-    return whole(articles, lambda parts: minilm.texts(parts, ARTICLE_PIECES))
 
 
 def peer_starts(
@@ -221,20 +184,20 @@ def peer_starts(
         file = folder / f"seeds-{number}"
         peer.write_seeds(articles, file)
         for name, command in peer.programs.items():
-            starts[name] = partial(running_peer, command, peer.jar, file, threshold)
+            starts[name] = partial(running_peer, peer, command, file, threshold)
     return starts
 
 
 @contextmanager
 def running_peer(
-    command: Sequence[str], jar: Path | None, seeds: Path, threshold: float, topics: BenchTopics
+    peer: Peer, command: Sequence[str], seeds: Path, threshold: float, topics: BenchTopics
 ) -> Iterator[WatchedWorker]:
     """A peer's program, for the length of the block."""
     group = f"{topics.prefix}-peer-{time.time_ns():x}"
     job = PeerJob(
-        *(topics.kafka, group, topics.name("posts"), topics.name("matches"), str(seeds), threshold),
-        str(jar) if jar else None,
-    )
+        kafka=topics.kafka, group=group, posts=topics.name("posts"), matches=topics.name("matches"),
+        seeds=str(seeds), threshold=threshold, jar=peer.jar,
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             command,
@@ -258,19 +221,21 @@ def speed(
     topics = make_topics(kafka, seeds)
     report(f"publishing {options.posts:,} posts")
     topics.publish("posts", post_records(texts, options.posts))
-    runs: dict[str, list[PeerRun]] = {name: [] for name in starts}
+    runs: dict[str, list[Speed]] = {name: [] for name in starts}
+    memory: dict[str, float] = {}
     for number in range(options.rounds):
         for name, start in starts.items():
             report(f"round {number + 1} of {options.rounds}: {name}")
             with start(topics) as program:
                 program.wait_until_ready()
-                runs[name].append(watch_for(program, topics, options.posts, options.seconds))
+                runs[name].append(watch(program, topics, options.posts, options.seconds))
+                memory[name] = program.resident()
     rows: list[tuple[Cell, ...]] = []
     for name, own_runs in runs.items():
         report(f"latency of {name}")
         rate = median(run.rate for run in own_runs)
         slower = median(a.rate / b.rate for a, b in zip(runs["newsift"], own_runs, strict=True))
-        costs = (median(run.cpu for run in own_runs), median(run.resident for run in own_runs))
+        costs = (median(run.cpu or 0.0 for run in own_runs), memory[name])
         late: tuple[float | None, ...] = (None, None)
         if rate > 1.2 * RATE:
             late = latency(make_topics(kafka, seeds), starts[name], texts, options.seconds)
@@ -290,29 +255,6 @@ def make_topics(kafka: str, seeds: Sequence[Record]) -> BenchTopics:
     topics.create(SEEDS, 1, {"cleanup.policy": "compact"})
     topics.publish(SEEDS, seeds)
     return topics
-
-
-def watch_for(program: WatchedWorker, topics: BenchTopics, posts: int, seconds: float) -> PeerRun:
-    """Measure a program from its first commit on, for this time or until all posts are done."""
-    with topics.commits(program.group) as position:
-        began = time.perf_counter()
-        while not (first := position()):
-            program.check()
-            if time.perf_counter() - began > START_S:
-                raise NotAvailable(f"nothing was committed in {START_S:g} s")
-            time.sleep(0.1)
-        began, cpu, last, end = time.perf_counter(), program.cpu(), first, 0.0
-        while last < posts and time.perf_counter() - began < seconds:
-            program.check()
-            time.sleep(0.1)
-            now = position()
-            if now > last:  # programs commit rarely: the last commit ends the window
-                last, end = now, time.perf_counter()
-                cpu_s = program.cpu() - cpu
-    if last == first:
-        raise NotAvailable(f"only {first:,} posts were committed; give more with --posts")
-    count = last - first
-    return PeerRun(count / (end - began), cpu_s / count * 1e6, program.resident())
 
 
 def latency(

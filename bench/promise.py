@@ -132,17 +132,6 @@ def fixed_count(count: int, best: int | None = None) -> Method:
 
 def after_each(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
     """The anytime test, after every label, until it succeeds or 200 labels are used."""
-    return _label_in_order(scores, right, promise, random, to_limit=False)
-
-
-def to_the_end(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-    """The anytime test, then more labels in drawn order until 200 are used, and a last test."""
-    return _label_in_order(scores, right, promise, random, to_limit=True)
-
-
-def _label_in_order(
-    scores: F64, right: Bools, promise: Promise, random: Generator, to_limit: bool
-) -> CutOutcome:
     labels_used: set[int] = set()
 
     def judge(place: int) -> bool | None:
@@ -153,14 +142,8 @@ def _label_in_order(
 
     order = np.argsort(random.permutation(len(scores)))
     right = right[order]
-    cuts = FrozenCuts(scores[order], *promise)
-    progress = cuts.progress(judge)
-    if to_limit:
-        for place in range(len(scores)):
-            judge(place)
-        labels = {place: bool(right[place]) for place in labels_used}
-        progress = cuts.progress(labels.get)
-    return CutOutcome(progress.threshold, len(labels_used))
+    threshold = FrozenCuts(scores[order], *promise).progress(judge).threshold
+    return CutOutcome(threshold, len(labels_used))
 
 
 def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
@@ -189,7 +172,6 @@ METHODS: dict[str, Method] = {
     "200 labels": fixed_count(MANY),
     "the 60 best matches": fixed_count(FEW, best=FEW),
     "a look after each, 200 at most": after_each,
-    "the same, judged on to 200": to_the_end,
     "wrong: 60 labels, looked at after each": peeking,
     "wrong: loosest Clopper–Pearson, 60": loosest,
     "wrong: the labels as they stand, 60": as_labelled,

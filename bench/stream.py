@@ -41,18 +41,17 @@ class BenchTopics:
 
     kafka: str
     prefix: str  # of their names
-    width: int = PARTITIONS  # of the topics that the worker reads or writes
 
     @classmethod
-    def fresh(cls, kafka: str, width: int = PARTITIONS) -> "BenchTopics":
-        return cls(kafka, f"bench-{int(time.time() * 1000):x}", width)
+    def fresh(cls, kafka: str) -> "BenchTopics":
+        return cls(kafka, f"bench-{int(time.time() * 1000):x}")
 
     def name(self, role: str) -> str:
         """The name of the topic in this role: posts, matches, rejected, or a set of seeds."""
         return f"{self.prefix}-{role}"
 
     def partitions(self, role: str) -> list[TopicPartition]:
-        return [TopicPartition(self.name(role), p) for p in range(self.width)]
+        return [TopicPartition(self.name(role), p) for p in range(PARTITIONS)]
 
     def create(self, role: str, partitions: int, configs: dict[str, str]) -> None:
         topic = NewTopic(self.name(role), partitions, 1, topic_configs=configs)
@@ -134,16 +133,8 @@ class WatchedWorker:
 
     def resident(self) -> float:
         """MB."""
-        return self._megabytes("VmRSS")
-
-    def peak(self) -> float:
-        """MB."""
-        return self._megabytes("VmHWM")
-
-    def _megabytes(self, key: str) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith(key))
-        return int(line.split()[1]) / 1024
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     def cpu(self) -> float:
         """Seconds of CPU since the start, of all threads."""
@@ -153,19 +144,14 @@ class WatchedWorker:
 
 
 @contextmanager
-def running_worker(
-    topics: BenchTopics, seeds: str, settings: Mapping[str, str] | None = None
-) -> Iterator[WatchedWorker]:
-    """A worker on these topics, with the seeds of this role.
-
-    `settings` are further environment variables.
-    """
+def running_worker(topics: BenchTopics, seeds: str) -> Iterator[WatchedWorker]:
+    """A worker on these topics, with the seeds of this role."""
     group = f"{topics.prefix}-{seeds}-{time.time_ns():x}"
     names = {role: topics.name(role) for role in ("posts", "matches", "rejected")}
     names["seeds"] = topics.name(seeds)
     env = {f"NEWSIFT_TOPICS__{role.upper()}": name for role, name in names.items()}
     # With PYTHONDONTWRITEBYTECODE, Python would compile all modules at each start.
-    env |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": "", **(settings or {})}
+    env |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": ""}
     with (
         tempfile.TemporaryDirectory() as folder,
         worker_process(topics.kafka, Path(folder), env) as process,
@@ -228,72 +214,9 @@ def collect_matches(
                 arrivals.extend((source["timestamp"], arrival) for source in sources)
 
 
-CHUNK_POSTS = 100_000
-MAX_POSTS_AHEAD = 400_000
-STALL_S = 300.0
-
-
-class MemoryReading(NamedTuple):
-    posts: int  # processed so far
-    resident: float  # MB
-    cpu: float  # µs a post, since the reading before
-
-
-def memory(
-    topics: BenchTopics, seeds: str, texts: Sequence[str], posts: int, report: Report
-) -> list[MemoryReading]:
-    """Ten readings while a worker processes the posts."""
-    total, end = [0], threading.Event()
-
-    def feed() -> None:
-        """Publish all posts, at most MAX_POSTS_AHEAD of the worker, so that no disk fills."""
-        records, count = post_records(texts, posts), 0
-        while count < posts and not end.is_set():
-            if count - total[0] > MAX_POSTS_AHEAD:
-                time.sleep(0.2)
-                continue
-            chunk = min(CHUNK_POSTS, posts - count)
-            count += topics.publish("posts", (next(records) for _ in range(chunk)))
-
-    with running_worker(topics, seeds) as worker:
-        worker.wait_until_ready()
-        feeder = threading.Thread(target=feed)
-        feeder.start()
-        try:
-            return memory_readings(worker, topics, posts, total, report)
-        finally:
-            end.set()
-            feeder.join()
-
-
-def memory_readings(
-    worker: WatchedWorker, topics: BenchTopics, posts: int, total: list[int], report: Report
-) -> list[MemoryReading]:
-    """`total` is updated with the number of committed posts."""
-    rows: list[MemoryReading] = []
-    last_progress, last_posts, last_cpu = time.monotonic(), 0, worker.cpu()
-    with topics.commits(worker.group) as position:
-        while total[0] < posts:
-            worker.check()
-            time.sleep(0.5)
-            now = position()
-            if now > total[0]:
-                total[0], last_progress = now, time.monotonic()
-            elif time.monotonic() - last_progress > STALL_S:
-                raise NotAvailable(f"no post was committed for {STALL_S:g} s, after {now:,}")
-            if total[0] >= max((len(rows) + 1) * posts // 10, last_posts + 1):
-                cpu = worker.cpu()
-                cpu_us = 1e6 * (cpu - last_cpu) / (total[0] - last_posts)
-                rows.append(MemoryReading(total[0], worker.resident(), cpu_us))
-                last_posts, last_cpu = total[0], cpu
-                report(
-                    f"{total[0]:,} of {posts:,} posts, {rows[-1].resident:.0f} MB, {cpu_us:.1f} µs"
-                )
-    return rows
-
-
 EMPTY_POSTS = 40_000
 RUN_TIMEOUT_S = 900.0
+START_TIMEOUT_S = 60.0  # until a program has committed something
 ENCODE = """
 import json, sys, time
 import encoder
@@ -335,31 +258,33 @@ def worker_row(topics: BenchTopics, seeds: str, posts: int) -> Measure:
     def measure() -> Speed:
         with running_worker(topics, seeds) as worker:
             worker.wait_until_ready()
-            return watch(worker, topics, posts)
+            return watch(worker, topics, posts, RUN_TIMEOUT_S)
 
     return measure
 
 
-def watch(worker: WatchedWorker, topics: BenchTopics, posts: int) -> Speed:
-    """The rate and the CPU between the first observed commit and the last."""
+def watch(worker: WatchedWorker, topics: BenchTopics, posts: int, seconds: float) -> Speed:
+    """The rate and the CPU from the first commit on, for this time or until all posts are done."""
     with topics.commits(worker.group) as position:
-        first = last = position()
-        start = end = time.perf_counter()
-        cpu = worker.cpu()
-        while last < posts:
+        began = time.perf_counter()
+        while not (first := position()):
             worker.check()
-            if time.perf_counter() - start > RUN_TIMEOUT_S:
-                raise NotAvailable(
-                    f"{last:,} of {posts:,} posts were committed in {RUN_TIMEOUT_S:g} s"
-                )
+            if time.perf_counter() - began > START_TIMEOUT_S:
+                raise NotAvailable(f"nothing was committed in {START_TIMEOUT_S:g} s")
             time.sleep(0.1)
-            last, end = position(), time.perf_counter()
-            if first == 0:
-                first, start, cpu = last, end, worker.cpu()
-    count = last - first
-    if count < posts / 4:
+        began, cpu, last, end = time.perf_counter(), worker.cpu(), first, 0.0
+        while last < posts and time.perf_counter() - began < seconds:
+            worker.check()
+            time.sleep(0.1)
+            now = position()
+            if now > last:  # programs commit rarely: the last commit ends the window
+                last, end = now, time.perf_counter()
+                cpu_s = worker.cpu() - cpu
+    if last - first < posts / 4 and time.perf_counter() - began < seconds:
         raise NotAvailable(f"{posts:,} posts are too few to be timed; give more with --posts")
-    return Speed(count / (end - start), (worker.cpu() - cpu) / count * 1e6)
+    if last == first:
+        raise NotAvailable(f"no more posts were committed in {seconds:g} s")
+    return Speed((last - first) / (end - began), cpu_s / (last - first) * 1e6)
 
 
 def empty_row(topics: BenchTopics, posts: int) -> Measure:
@@ -386,7 +311,7 @@ def empty_row(topics: BenchTopics, posts: int) -> Measure:
     return measure
 
 
-PARTS = ("start", "speed", "latency", "memory")
+PARTS = ("start", "speed", "latency")
 SHARE = 0.02
 POSTS = 98_304
 FEW, MANY = 10, 12_704
@@ -403,12 +328,7 @@ class StreamOptions:
     posts: int
     rounds: int
     seconds: float
-    memory_posts: int
     only: frozenset[str]
-
-    def includes(self, part: str) -> bool:
-        """Memory takes long and is measured only by name."""
-        return part in self.only if self.only else part != "memory"
 
 
 def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
@@ -416,7 +336,7 @@ def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
         raise InputError(f"--only: {', '.join(sorted(unknown))} is not a part; choose from {PARTS}")
     with broker(options.kafka) as kafka:
         parts = StreamBench(options, kafka, report)
-        chosen = filter(options.includes, PARTS)
+        chosen = [part for part in PARTS if part in (options.only or PARTS)]
         return [parts.where(), *(getattr(parts, part)() for part in chosen)]
 
 
@@ -473,27 +393,11 @@ class StreamBench:
         values = [percentile(milliseconds, share) for share in SHARES.values()]
         return ResultTable("latency", title, ("", *SHARES), [("ms", *values)])
 
-    def memory(self) -> ResultTable:
-        few, posts = self.sets[0], self.options.memory_posts
-        topics = self._make_topics(
-            [few], {"retention.bytes": str(2**28), "segment.bytes": str(2**26)}
-        )
-        readings = memory(topics, seeds_of(few), self.posts, posts, self.report)
-        first = readings[0]
-        rows = [
-            (now.posts, now.resident, now.resident / first.resident, now.cpu, now.cpu / first.cpu)
-            for now in readings
-        ]
-        header = ("posts", "MB resident", "× the first", "CPU µs a post", "× the first's")
-        return ResultTable("memory", "Memory and cost", header, rows)
-
-    def _make_topics(
-        self, sets: Sequence[int], limits: Mapping[str, str] | None = None
-    ) -> BenchTopics:
+    def _make_topics(self, sets: Sequence[int]) -> BenchTopics:
         """New topics, with a control topic for each set of seeds."""
         topics = BenchTopics.fresh(self.kafka)
         for role in ("posts", "matches", "rejected"):
-            topics.create(role, PARTITIONS, dict(limits or {}))
+            topics.create(role, PARTITIONS, {})
         for count in sets:
             self.report(f"publishing {count:,} seeds")
             topics.create(seeds_of(count), 1, {"cleanup.policy": "compact"})

@@ -81,8 +81,6 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "default --data data/ --out figures/",
         "model/ --out figures/ --only alpha,attention",
     ),
-    "bench background": ("--data data/", "--data data/ --json"),
-    "bench collect": ("", "--rounds 3"),
     "bench encoder": ("", "--threads 1 --only whole"),
     "bench peers": ("--data data/", "--data data/ --rounds 1 --seconds 10"),
     "bench profiles": ("--data data/", "--data data/ --json"),

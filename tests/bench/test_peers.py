@@ -6,10 +6,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from bench import peer_programs, peers
+from bench import peer_programs
 from bench.lucene_words import LuceneWords
 from bench.peer_programs import PeerJob, PeerMatcher
-from bench.peers import peers_by_vectors, quality
+from bench.peers import minilm_peer, quality
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from tests.train.folders import write
@@ -57,11 +57,10 @@ def test_thresholds_are_set_and_judged_on_posts_of_every_file(tmp_path: Path) ->
 def test_another_file_than_the_jar_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "WordLlama", VectorsOfTwo)
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
     (tmp_path / "other.jar").write_bytes(b"no archive")
     with pytest.raises(InputError):
-        peers_by_vectors(tmp_path / "other.jar")
+        minilm_peer(tmp_path / "other.jar")
 
 
 class VectorsOfTwo:
@@ -72,9 +71,9 @@ class VectorsOfTwo:
 def test_a_match_is_a_cosine_of_at_least_the_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_programs, "WordLlama", VectorsOfTwo)
+    monkeypatch.setattr(peer_programs, "MiniLM", lambda _: VectorsOfTwo())
     np.save(tmp_path / "seeds.npy", np.array([[1, 0], [0, 1]], np.float32))
-    job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), 0.7)
+    job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), 0.7, "x.jar")
     values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']
     result = [(m.post, m.seed, m.source) for m in PeerMatcher(job).matches(values, [5, 6])]
     assert result == [("a", 0, {"timestamp": 5}), ("b", 1, {"timestamp": 6})]

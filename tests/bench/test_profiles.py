@@ -1,12 +1,9 @@
 import numpy as np
 import pytest
 
-import bench.background
-from bench.background import HIGH_SHARE, backgrounds, passes_of
 from bench.crises import CrisisPosts, exclude_background
 from encoder import Encoder
 from encoder.backends.choose import open_backend
-from encoder.embeddings import thresholds
 from encoder.errors import InputError
 from tests.encoder.small import background, small_model
 
@@ -46,37 +43,3 @@ def test_a_post_of_the_background_judges_nothing() -> None:
     again = exclude_background(whole.background[:9], whole.background)
     assert len(again) == 0
     assert len(exclude_background(whole.posts, whole.background[:0])) == NEWS + ON + OFF
-
-
-RATE = 0.1
-
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.background, "RATE", RATE)
-
-
-def test_passes_are_counted_post_by_post() -> None:
-    whole = crisis()
-    articles, news = whole.posts[:9], whole.posts[20:]
-    row = passes_of("news", "own", articles, whole.background, news)
-    cuts, scores = thresholds(whole.background, articles, RATE), news.similarity(articles)
-    passes = [sum(score >= cut for score in column) * 1000 / len(news)
-              for column, cut in zip(scores.T, cuts, strict=True)]  # fmt: skip
-    assert row.mean == pytest.approx(sum(passes) / 9)
-    assert min(passes) <= row.tenth <= row.mean <= row.ninetieth <= max(passes)
-    (many,) = thresholds(whole.background, articles[3:4], HIGH_SHARE)
-    assert row.most >= (high := sum(score >= many for score in scores[:, 3]) / len(news)) > 0
-    one = passes_of("news", "own", articles[3:4], whole.background, news)
-    assert [one.high, one.most] == pytest.approx([high, high])
-
-
-def test_posts_that_score_high_are_left_out_of_the_background() -> None:
-    draw = crisis().draw(11, 0)
-    shipped, every, *fewer = backgrounds(draw)
-    assert len(shipped) == len(draw.crisis.background)
-    assert len(every) == len(draw.stream)
-    (cut,) = thresholds(draw.crisis.background, draw.crisis.seeds, RATE)
-    scores = draw.crisis.posts[draw.stream].similarity(draw.crisis.seeds)[:, 0]
-    for posts, factor in zip(fewer, (1.1, 1.2, 1.3), strict=True):
-        assert len(posts) == sum(score < np.float32(factor) * cut for score in scores)

@@ -1,29 +1,21 @@
-import json
 import math
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 import torch
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import encoder
 from bench import measure
-from bench.cli import bench
-from bench.collect import between
-from bench.jetstream import V1, V2, events
-from bench.measure import NotAvailable, Run, interleave, number, percentile, rate_of, set_threads
-from bench.stream import Speed, encoder_row, memory_readings, rounds_of, speed_part, threshold_for
+from bench.measure import Run, interleave, number, percentile, rate_of, set_threads
+from bench.stream import Speed, encoder_row, rounds_of, speed_part, threshold_for
 from bench.texts import read_posts
 from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small import background, small_model
 from tests.train.folders import write
-from worker.posts.read import Post, read_post
 
 
 def test_the_threshold_lets_the_share_pass(tmp_path: Path) -> None:
@@ -51,48 +43,6 @@ def test_every_row_runs_once_a_round() -> None:
 
 def test_the_encoder_alone_is_timed_on_few_texts() -> None:
     assert 0 < encoder_row("default", ["storm over the harbour"])().rate < 1e9
-
-
-def test_a_reading_of_memory_needs_new_posts() -> None:
-    positions = iter([50, 50, 100])
-
-    class Worker:
-        group, check = "", staticmethod(lambda: None)
-        cpu = resident = staticmethod(lambda: 1.0)
-
-    class Topics:
-        commits = staticmethod(lambda _: nullcontext(lambda: next(positions)))
-
-    worker, topics = cast(Any, Worker()), cast(Any, Topics())
-    rows = memory_readings(worker, topics, 100, [0], lambda _: None)
-    assert [row.posts for row in rows] == [50, 100]
-
-
-@pytest.mark.parametrize("path", [V1, V2])
-def test_what_it_replays_the_worker_reads(path: str) -> None:
-    result = [read_post(each.encode()) for each in events(["one", "zwei ü"], 5, path)]
-    texts = [post.text for post in result if isinstance(post, Post)]
-    assert texts == ["one", "zwei ü", "one", "zwei ü", "one"]
-    assert len({post.id for post in result if isinstance(post, Post)}) == 5
-
-
-def test_a_rate_is_what_lies_between_the_first_look_and_the_last() -> None:
-    result = between([(10.0, 1.0, 100), (11.0, 1.1, 500), (12.0, 1.5, 1100)])
-    assert result == pytest.approx((500.0, 500.0))
-    with pytest.raises(NotAvailable, match="give more"):
-        between([(10.0, 1.0, 900), (12.0, 1.5, 1100)])
-
-
-@pytest.mark.slow
-def test_the_whole_of_it_on_a_few_events() -> None:
-    done = CliRunner().invoke(bench, ["collect", "--events", "20000", "--rounds", "1", "--json"])
-    if isinstance(done.exception, NotAvailable):
-        assert "too few to be timed" in str(done.exception)  # a fast machine, and few events
-        return
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.stdout.splitlines()[-1])["collect"]["rows"]
-    assert [row["interface"] for row in rows] == ["v1 /subscribe", "v2 subscribeEvents"]
-    assert all(row["events/s"] > 0 for row in rows)
 
 
 class Clock:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -117,19 +116,16 @@ class ApacheKafka:
             self.doors = Doors.made(folder / "tls", others)
         self._classpath = f"{jars()}{os.sep}*"
         self._process: subprocess.Popen[bytes] | None = None
-        self.quorum = f"1@127.0.0.1:{controller}"
         self._log = folder / "kafka.log"
         self._properties = folder / "server.properties"
-        listeners = [f"PLAINTEXT://127.0.0.1:{self.port}"]
-        if settings.get("process.roles") != "broker":
-            listeners.append(f"CONTROLLER://127.0.0.1:{controller}")
+        listeners = [f"PLAINTEXT://127.0.0.1:{self.port}", f"CONTROLLER://127.0.0.1:{controller}"]
         users: list[str] = []
         if self.doors is not None:
             listeners += self.doors.listeners
             users, settings = self.doors.users, self.doors.settings | settings
         places = {
             "listeners": ",".join(listeners),
-            "controller.quorum.voters": self.quorum,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(folder / "data"),
         }
         lines = [f"{key}={value}\n" for key, value in (SETTINGS | places | settings).items()]
@@ -166,12 +162,6 @@ class ApacheKafka:
             self._process.kill()
             self._process.wait()
             self._process = None
-
-    def limit_files(self, size: int) -> None:
-        """Until the next start no file grows beyond this: writes fail as on a full disk."""
-        if self._process is not None:
-            _, most = resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE)
-            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, most))
 
     def _command(self, main: str, *arguments: str) -> list[str]:
         return [tool("java"), *JVM, "-cp", self._classpath, main, *arguments]

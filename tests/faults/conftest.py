@@ -1,5 +1,6 @@
 """A broker, a model and an empty story for each test of a fault."""
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +23,11 @@ def server(
         yield broker
 
 
+# Each story at its full length, with each worker started by the command itself.
+FULL = os.environ.get("NEWSIFT_TEST_FAULTS") == "full"
+
+
 @pytest.fixture
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
-    with closing(Story(server, tmp_path, oracle)) as answer:
+    with closing(Story(server, tmp_path, oracle, fork=not FULL)) as answer:
         yield answer

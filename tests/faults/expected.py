@@ -45,7 +45,6 @@ class SeedWanted:
 class ProfileWanted(SeedWanted):
     seeds: dict[str, str] | None = None
     model: str = ""
-    record: bytes = b""  # as it was read from the topic
 
     @property
     def version(self) -> str:
@@ -53,8 +52,6 @@ class ProfileWanted(SeedWanted):
 
     @property
     def value(self) -> bytes:
-        if self.record:
-            return self.record
         row: dict[str, Any] = {"event": self.id.removeprefix("profile|"), "vectors": self.text}
         row |= {"seeds": self.seeds, "model": self.model, "threshold": self.threshold}
         return json.dumps(row).encode()
@@ -122,14 +119,6 @@ class Oracle:
         return ProfileWanted(
             f"profile|{seed.id}", "", text, threshold,
             seeds={seed.id: seed.version}, model=self._enc.digest,
-        )  # fmt: skip
-
-    def parse_profile(self, record: bytes, threshold: float) -> ProfileWanted:
-        """A profile as the topic has it; with this threshold if the record has none."""
-        row = json.loads(record)
-        return ProfileWanted(
-            f"profile|{row['event']}", "", row["vectors"], row.get("threshold") or threshold,
-            seeds=row["seeds"], model=row["model"], record=record,
         )  # fmt: skip
 
     def _profile_row(self, text: str) -> Embeddings:
