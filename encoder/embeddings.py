@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 FORMAT = "newsift.embeddings/1"
+SKIMMED = "skimmed"  # in the metadata of a file of skimmed posts
 # Widest type first, so that every array is aligned.
 KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
     "lexical.indptr": ("I64", np.dtype("<i8")),
@@ -168,7 +168,7 @@ class Embeddings:
     lexical: SparseRows  # [n, slots], unit rows or empty
     mix: float
     digest: str
-    ends: tuple[int, ...] = ()  # of each language's rows, in a multilingual background
+    skimmed: bool = False  # read by the gated mean, an approximation
 
     def __post_init__(self) -> None:
         dense = np.asarray(self.dense)
@@ -179,13 +179,12 @@ class Embeddings:
             raise InputError(f"lexical: {len(self.lexical)} rows for {len(self.dense)} texts")
         if not 0 <= self.mix < 1:
             raise InputError(f"mix: {self.mix} is outside [0, 1)")
-        rising = all(before < end for before, end in pairwise((0, *self.ends)))
-        if self.ends and not (rising and self.ends[-1] == len(self.dense)):
-            raise InputError(f"ends: {self.ends} do not rise to {len(self.dense)} texts")
 
     def __repr__(self) -> str:
         texts, dim = self.dense.shape
-        return f"Embeddings({texts} texts, dim {dim}, λ {self.mix:g}, model {self.digest[:12]})"
+        how = "skimmed, " if self.skimmed else ""
+        model = f"λ {self.mix:g}, model {self.digest[:12]}"
+        return f"Embeddings({texts} texts, {how}dim {dim}, {model})"
 
     def __len__(self) -> int:
         return len(self.dense)
@@ -198,16 +197,13 @@ class Embeddings:
             if rows.size == 0:
                 rows = rows.astype(np.int64)
         try:
-            return type(self)(frozen(self.dense[rows]), self.lexical[rows], self.mix, self.digest)
+            dense, words = frozen(self.dense[rows]), self.lexical[rows]
         except IndexError as error:
             raise InputError(f"index: {error}; there are {len(self)} rows, from 0") from error
+        return type(self)(dense, words, self.mix, self.digest, self.skimmed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.dense, self.lexical, self.mix, self.digest, self.ends)
-
-    def by_language(self) -> "list[Self]":
-        """Divide a background by language; without `ends` it is one part."""
-        return [self[begin:end] for begin, end in pairwise((0, *self.ends))] or [self]
+        return type(self), (self.dense, self.lexical, self.mix, self.digest, self.skimmed)
 
     def is_unit(self) -> bool:
         """Whether both halves of every row are unit or empty, or the whole row is unit."""
@@ -303,7 +299,10 @@ class Embeddings:
     def save(self, path: str | Path) -> None:
         """Write the embeddings to a safetensors file, atomically."""
         file_path = require_path("path", path)
-        with embeddings_writer(file_path, self.dense.shape[1], self.mix, self.digest) as file:
+        reader = {SKIMMED: "true"} if self.skimmed else {}
+        with embeddings_writer(
+            file_path, self.dense.shape[1], self.mix, self.digest, reader
+        ) as file:
             file.add(self.dense, self.lexical)
 
     @classmethod
@@ -312,7 +311,9 @@ class Embeddings:
         try:
             note, tensors = read_tensors(Path(path))
             rows = SparseRows(*(tensors[f"lexical.{p}"] for p in ("indptr", "slots", "weights")))
-            embeddings = cls(tensors["dense"], rows, float(note["mix"]), note["digest"])
+            embeddings = cls(
+                tensors["dense"], rows, float(note["mix"]), note["digest"], SKIMMED in note
+            )
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: cannot be read as embeddings ({error})") from error
         if not embeddings.is_unit():
@@ -329,9 +330,13 @@ class Embeddings:
             raise InputError("concat: no embeddings given; there is no model to take")
         for part in parts:
             require_embeddings("concat", parts[0])._same_model(part)
+            if part.skimmed != parts[0].skimmed:
+                raise MismatchError(
+                    "concat: some texts were skimmed and some read; embed all in one way"
+                )
         dense = frozen(np.concatenate([p.dense for p in parts]))
         lexical = SparseRows.concat([p.lexical for p in parts])
-        return cls(dense, lexical, parts[0].mix, parts[0].digest)
+        return cls(dense, lexical, parts[0].mix, parts[0].digest, parts[0].skimmed)
 
     def _same_model(self, other: object) -> None:
         if not isinstance(other, Embeddings):
@@ -366,6 +371,26 @@ def refuse_odd(**by_name: Embeddings) -> None:
             raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them again")
 
 
+@dataclass(frozen=True, slots=True)
+class Background:
+    """Everyday posts, each read and skimmed, row by row."""
+
+    read: Embeddings
+    skim: Embeddings
+
+    def __post_init__(self) -> None:
+        if len(self.read) != len(self.skim) or self.read.skimmed or not self.skim.skimmed:
+            raise InputError(
+                f"background: {self.read!r} and {self.skim!r} are not the two readers' vectors of "
+                "the same posts"
+            )
+
+
+LEAST_THRESHOLD = np.float32(
+    np.finfo(np.float32).tiny
+)  # so that a text without words matches nothing
+EVERY_POST = np.float32(-1)  # a skim threshold that every post reaches
+
 Product = Callable[[F32], tuple[F32, F32]]  # [n, d] → [n, at least the table's rows], and [n]
 
 
@@ -384,10 +409,7 @@ def thresholds(
     background: Embeddings, articles: Embeddings, rate: float,
     product_with: Callable[[F32], Product] = float_product,
 ) -> F32:  # fmt: skip
-    """Compute the score that a share `rate` of the background reaches, for each article: [k].
-
-    For a multilingual background it is the maximum over the languages.
-    """
+    """Compute the score that a share `rate` of the background reaches, for each article: [k]."""
     if not (is_real(rate) and 0 < rate < 1):
         raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
     require_embeddings("articles", articles)._same_model(background)
@@ -397,14 +419,38 @@ def thresholds(
             f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
             f"use {1 / max(len(background), 1):.1g} or more"
         )
-    highest: F32 = np.full(len(articles), np.finfo(np.float32).tiny)
-    for posts in background.by_language():
-        count, product = max(1, round(rate * len(posts))), product_with(posts.dense)
-        for start in range(0, len(articles), ARTICLES_AT_ONCE):
-            block = slice(start, start + ARTICLES_AT_ONCE)
-            cuts = _nth_scores(count, posts, articles[block], product)
-            highest[block] = np.maximum(highest[block], cuts)
-    return highest
+    cuts = np.empty(len(articles), np.float32)
+    count, product = round(rate * len(background)), product_with(background.dense)
+    for start in range(0, len(articles), ARTICLES_AT_ONCE):
+        block = slice(start, start + ARTICLES_AT_ONCE)
+        cuts[block] = _nth_scores(count, background, articles[block], product)
+    return np.maximum(cuts, LEAST_THRESHOLD)
+
+
+def match_thresholds(
+    background: Background, articles: Embeddings, rate: float, read_factor: float
+) -> tuple[F32, F32]:
+    """The thresholds [k] and skim thresholds [k] that together a share `rate` reaches.
+
+    `read_factor` times as many posts are read, and `rate` of the background are those with the
+    highest scores among the posts that are read. EVERY_POST where all posts are read.
+    """
+    if not (is_real(read_factor) and read_factor >= 1):
+        raise InputError(f"read_factor: {read_factor!r} is not a number of at least 1")
+    alone = thresholds(background.read, articles, rate)
+    if read_factor * rate >= 1:
+        return alone, np.full(len(articles), EVERY_POST, np.float32)
+    skim_cuts = thresholds(background.skim, articles, read_factor * rate)
+    pairs, _ = reaching_pairs(articles, background.skim, skim_cuts)
+    sides = (articles.dense, articles.lexical), (background.read.dense, background.read.lexical)
+    scores = pair_scores(*sides, articles.mix, pairs)
+    count = round(rate * len(background.read))
+    ends = np.searchsorted(pairs[:, 0], np.arange(len(articles) + 1))  # [k + 1]
+    cuts = np.full(len(articles), LEAST_THRESHOLD)
+    for article in np.flatnonzero(np.diff(ends) >= count):
+        own = scores[ends[article] : ends[article + 1]]
+        cuts[article] = max(np.partition(own, -count)[-count], LEAST_THRESHOLD)
+    return cuts, skim_cuts
 
 
 def _nth_scores(count: int, posts: Embeddings, articles: Embeddings, product: Product) -> F32:

@@ -12,7 +12,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from encoder.backends.choose import Backend, open_backend
-from encoder.embeddings import Embeddings, dense_rows, require_embeddings, thresholds
+from encoder.embeddings import (
+    Background,
+    Embeddings,
+    dense_rows,
+    match_thresholds,
+    require_embeddings,
+    thresholds,
+)
 from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer
 from encoder.model.config import Side
@@ -46,7 +53,8 @@ class Encoder:
         self._tokenizers = PerProcess(
             lambda: Tokenizer(model.vocabulary, model.idf, model.weights.config)
         )
-        self._background = replace(model.background, mix=model.mix, digest=model.digest)
+        read = replace(model.background, mix=model.mix, digest=model.digest)
+        self._background = Background(read, replace(read, skimmed=True))
         self._thread_pool = ThreadPool(self.threads)
         _ = self._tokenizer
 
@@ -88,7 +96,7 @@ class Encoder:
     @property
     def background(self) -> Embeddings:
         """The everyday posts of the model, for automatic thresholds."""
-        return self._background
+        return self._background.read
 
     @property
     def threads(self) -> int:
@@ -102,6 +110,13 @@ class Encoder:
         """
         return self._embed(self._tokenizer.posts, texts, Side.POST, threads)
 
+    def skim(self, texts: Iterable[str], *, threads: int | None = None) -> Embeddings:
+        """The approximate embeddings of posts, in the same space, by the gated mean.
+
+        A model without a star has no other reader: its `posts` gives the same vectors.
+        """
+        return replace(self.posts(texts, threads=threads), skimmed=True)
+
     def articles(self, texts: Iterable[Article]) -> Embeddings:
         """The embeddings of articles, each a text or a pair of title and text.
 
@@ -111,11 +126,33 @@ class Encoder:
         return self._embed(self._tokenizer.articles, texts, Side.ARTICLE)
 
     def thresholds(
-        self, articles: Embeddings, rate: float = 0.001, background: Embeddings | None = None
-    ) -> F32:
-        """The score that a share `rate` of the background reaches, for each article: [k]."""
-        _ = self._tokenizer  # refuses when closed
-        return thresholds(self._background if background is None else background, articles, rate)
+        self, articles: Embeddings, rate: float = 0.001, background: Embeddings | None = None,
+        skim: bool = False,
+    ) -> F32:  # fmt: skip
+        """The score that a share `rate` of the background reaches, for each article: [k].
+
+        With `skim` the approximate score of skimmed posts.
+        """
+        self._refuse_closed()
+        if background is None:
+            background = self._background.skim if skim else self._background.read
+        elif background.skimmed is not skim:
+            raise InputError(
+                f"background: {background!r}, but skim is {skim}; embed its posts with enc."
+                f"{'skim' if skim else 'posts'}"
+            )
+        return thresholds(background, articles, rate)
+
+    def match_thresholds(
+        self, articles: Embeddings, rate: float = 0.001, read_factor: float = 5,
+        background: Background | None = None,
+    ) -> tuple[F32, F32]:  # fmt: skip
+        """The thresholds and skim thresholds [k] that together a share `rate` reaches.
+
+        `read_factor` times as many background posts reach the skim threshold, and are read.
+        """
+        self._refuse_closed()
+        return match_thresholds(background or self._background, articles, rate, read_factor)
 
     def tokenize(self, text: str) -> list[tuple[str, float]]:
         """The words of a post, each with its weight in the words half.
@@ -158,16 +195,19 @@ class Encoder:
     def compile_explanations(self) -> None:
         """Compile the explanation code, so that the first match does not wait for it."""
         word = Word("", (0,), NO_SLOT, 0.0)
-        self._explainer.contributions([[word]], self._background[:1], [(0, 0)])
+        self._explainer.contributions([[word]], self.background[:1], [(0, 0)])
 
     @cached_property
     def _explainer(self) -> Explainer:
         return Explainer(self.model.weights, self._backend)
 
-    @property
-    def _tokenizer(self) -> Tokenizer:
+    def _refuse_closed(self) -> None:
         if self._closed:
             raise InputError("encoder: it was closed; load the model again")
+
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        self._refuse_closed()
         return self._tokenizers.get()
 
     def _embed(

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sklearn.metrics.pairwise import cosine_similarity
 
-from encoder.embeddings import Embeddings, dense_rows, embeddings_writer, thresholds, unit_rows
+from encoder.embeddings import (
+    EVERY_POST,
+    Background,
+    Embeddings,
+    dense_rows,
+    embeddings_writer,
+    match_thresholds,
+    thresholds,
+    unit_rows,
+)
 from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
@@ -198,19 +207,69 @@ def test_a_rate_too_fine_for_the_background_is_refused(rate: Any) -> None:
         thresholds(some(50), some(2), rate)
 
 
-def test_a_background_of_several_languages_gives_the_highest_of_their_thresholds() -> None:
-    articles, ends = some(20, 2), (400, 480, 1000)
-    background = replace(some(1000, 1), ends=ends)
-    each = [background[a:b] for a, b in zip((0, *ends), ends, strict=False)]
-    # of 80 posts one is more than 0.005: the best of them counts
-    expected = [thresholds(part, articles, max(0.005, 1 / len(part))) for part in each]
-    assert (thresholds(background, articles, 0.005) == np.max(expected, axis=0)).all()
-    assert (
-        thresholds(background, articles, 0.005) > thresholds(some(1000, 1), articles, 0.005)
-    ).any()
-    assert pickle.loads(pickle.dumps(background)).ends == ends
-    with pytest.raises(InputError, match=r"ends: \(3, 2\) do not rise to 2 texts"):
-        replace(some(2), ends=(3, 2))
+def two_readers(n: int, distinct: int) -> Background:
+    """A background with ties: every `distinct`-th post is a copy."""
+    rows = np.arange(n) % distinct
+    read = some(distinct, 1)[rows]
+    noise = np.random.default_rng(2).standard_normal(read.dense.shape) / 4
+    near = unit_rows((read.dense + noise[rows]).astype(np.float32))
+    return Background(read, Embeddings(near, read.lexical, read.mix, read.digest, skimmed=True))
+
+
+@pytest.mark.parametrize("read_factor", [1, 2, 5, 30])
+@pytest.mark.parametrize(("n", "distinct", "rate"), [
+    (1000, 1000, 0.01), (1000, 100, 0.01), (400, 7, 0.02), (20, 20, 0.05), (30, 30, 0.04),
+])  # fmt: skip
+def test_both_thresholds_together_let_the_rate_match(
+    n: int, distinct: int, rate: float, read_factor: float
+) -> None:
+    background, articles = two_readers(n, distinct), some(9, 3)
+    cuts, skim_cuts = match_thresholds(background, articles, rate, read_factor)
+    near, exact = (
+        background.skim.similarity(articles).T, background.read.similarity(articles).T
+    )  # fmt: skip
+    count, to_read = round(rate * n), round(read_factor * rate * n)
+    for k in range(len(articles)):
+        if read_factor * rate >= 1:
+            assert skim_cuts[k] == EVERY_POST
+        else:
+            assert skim_cuts[k] == max(sorted(near[k])[-to_read], np.finfo(np.float32).tiny)
+        read = sorted(e for e, a in zip(exact[k], near[k], strict=True) if a >= skim_cuts[k])
+        matches = [e for e in read if e >= cuts[k]]
+        if len(read) >= count and read[-count] > 0:
+            assert cuts[k] == read[-count]
+            assert len(matches) - matches.count(cuts[k]) < count <= len(matches)
+        else:
+            assert len(matches) <= count
+
+
+def test_a_looser_skim_never_lowers_a_threshold() -> None:
+    background, articles = two_readers(1000, 1000), some(20, 3)
+    cuts = [match_thresholds(background, articles, 0.01, factor)[0] for factor in (1, 3, 10, 200)]
+    assert (np.diff(cuts, axis=0) >= 0).all()
+    assert (cuts[-1] == thresholds(background.read, articles, 0.01)).all()
+
+
+@pytest.mark.parametrize("read_factor", [0.5, float("nan"), "5", None])
+def test_a_read_factor_below_one_is_refused(read_factor: Any) -> None:
+    with pytest.raises(InputError, match="read_factor"):
+        match_thresholds(two_readers(100, 100), some(2), 0.05, read_factor)
+
+
+def test_read_and_skimmed_posts_are_told_apart(tmp_path: Path) -> None:
+    read = some(5)
+    skimmed = replace(read, skimmed=True)
+    skimmed.save(tmp_path / "e.safetensors")
+    assert Embeddings.load(tmp_path / "e.safetensors").skimmed
+    assert skimmed[1:3].skimmed
+    assert pickle.loads(pickle.dumps(skimmed)).skimmed
+    assert Embeddings.concat([skimmed, skimmed]).skimmed
+    assert np.array_equal(skimmed.similarity(read), read.similarity(read))
+    with pytest.raises(MismatchError, match="skimmed"):
+        Embeddings.concat([read, skimmed])
+    for pair in ((read, read), (skimmed, skimmed), (read, skimmed[:3])):
+        with pytest.raises(InputError, match="background"):
+            Background(*pair)
 
 
 @pytest.mark.parametrize("counts", [[5], [3, 0, 4, 1], [0], [], [1] * 9])

@@ -95,6 +95,17 @@ def test_a_text_without_words_matches_nothing(enc: encoder.Encoder) -> None:
     assert (P.similarity(A) < enc.thresholds(A, rate=0.01)).all()
 
 
+def test_skimmed_posts_have_thresholds_of_their_own(enc: encoder.Encoder) -> None:
+    A, Q = enc.articles(["storm flood river", "match game"]), enc.skim(["storm in the city"])
+    assert Q.skimmed
+    assert not enc.posts(["storm"]).skimmed
+    assert (enc.thresholds(A, 0.05, skim=True) == enc.match_thresholds(A, 0.01, 5)[1]).all()
+    with pytest.raises(InputError, match="background"):
+        enc.thresholds(A, 0.5, background=Q)
+    with pytest.raises(InputError, match="background"):
+        enc.thresholds(A, 0.5, background=enc.posts(["storm"]), skim=True)
+
+
 def test_thresholds_may_come_from_posts_of_ones_own(enc: encoder.Encoder) -> None:
     A, B = enc.articles(ARTICLES[:2]), enc.posts(background(100))
     own = enc.thresholds(A, 0.05, background=B)
