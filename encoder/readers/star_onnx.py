@@ -86,6 +86,7 @@ class StarGraph:
     def _linear(self, x: str, name: str) -> str:
         """The product with a matrix in int8, of activations that are rounded to uint8."""
         graph = self.graph
+        x = graph.add("Mul", x, self._stored(f"{name}.input_factors"))
         scale = self._stored(f"{name}.input_scale")
         zero = graph.constant("zero", np.array(ZERO, np.uint8))
         rounded = graph.add("QuantizeLinear", x, scale, zero)

@@ -1,8 +1,7 @@
 """The stored form of a star transformer: matrices in int8, and the scales of activations."""
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -17,49 +16,41 @@ Stored = dict[str, NDArray[np.generic]]
 # Two products with uint8 are added in 16 bits where a processor has no VNNI: 2 · 255 · 64 fits.
 LARGEST_CODE = 64
 LARGEST_ACTIVATION_CODE = 127
-KEPT_ACTIVATIONS = 0.9999  # of their sizes; larger ones are cut
-
-
-@contextmanager
-def observed(star: StarTransformer) -> Iterator[dict[str, list[Tensor]]]:
-    """Within the block, the sizes of what enters each matrix are noted by its name."""
-    sizes: dict[str, list[Tensor]] = {}
-    linear = {
-        name: part
-        for name, part in star.layers.named_modules(prefix="layers")
-        if isinstance(part, nn.Linear)
-    }
-    hooks = [
-        part.register_forward_pre_hook(
-            lambda _, inputs, name=name: sizes.setdefault(name, []).append(
-                inputs[0].detach().float().abs().amax(-1).flatten()
-            )
-        )
-        for name, part in linear.items()
-    ]
-    try:
-        yield sizes
-    finally:
-        for hook in hooks:
-            hook.remove()
+SMOOTHING = 0.85  # how much of a channel's size its row of the matrix takes over
+SMALLEST = 1e-5
 
 
 @torch.inference_mode()
-def activation_scales(
+def channel_sizes(
     star: StarTransformer, batches: Iterable[tuple[Tensor, Tensor]]
-) -> dict[str, float]:
-    """The size of one step of each matrix's input, from batches of ids and masks."""
-    with observed(star) as sizes:
+) -> dict[str, Tensor]:
+    """The largest size in each channel of what enters each matrix [in], from ids and masks."""
+    sizes: dict[str, Tensor] = {}
+
+    def note(name: str, x: Tensor) -> None:
+        largest = x.float().abs().flatten(0, -2).amax(0)  # [in]
+        sizes[name] = torch.maximum(sizes.get(name, largest), largest)
+
+    hooks = [
+        part.register_forward_pre_hook(lambda _, inputs, name=name: note(name, inputs[0]))
+        for name, part in star.layers.named_modules(prefix="layers")
+        if isinstance(part, nn.Linear)
+    ]
+    try:
         for ids, real in batches:
             star(ids, real)
-    return {
-        name: float(torch.cat(parts).quantile(KEPT_ACTIVATIONS)) / LARGEST_ACTIVATION_CODE
-        for name, parts in sizes.items()
-    }
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return sizes
 
 
-def stored_star(star: StarTransformer, scales: dict[str, float]) -> Stored:
-    """All tensors as the CPU's reader takes them; queries are scaled for their product."""
+def stored_star(star: StarTransformer, sizes: dict[str, Tensor]) -> Stored:
+    """All tensors as the CPU's reader takes them; queries are scaled for their product.
+
+    A few channels are a hundred times as large as the others. Each is divided by a factor of its
+    own before it is rounded, and its row of the matrix is multiplied by it (SmoothQuant).
+    """
     state = {name: value.float().numpy() for name, value in star.state_dict().items()}
     codes, steps = quantise_rows(state["tokens.weight"])
     stored: Stored = {"tokens.codes": codes, "tokens.scales": steps}
@@ -71,18 +62,27 @@ def stored_star(star: StarTransformer, scales: dict[str, float]) -> Stored:
             for kind in ("weight", "bias"):
                 name = f"layers.{number}.{norm}.{kind}"
                 stored[name] = state[name]
-    for name, step in scales.items():
+    for name, size in sizes.items():
         matrix, bias = state[f"{name}.weight"], state[f"{name}.bias"]  # [out, in], [out]
         if name.endswith("query_key_value"):
             matrix, bias = scale_queries(star.settings, matrix, bias)
-        codes, steps = quantise_columns(matrix.T)
+        factors = channel_factors(size.numpy(), matrix)  # [in]
+        codes, steps = quantise_columns((matrix * factors).T)
         stored |= {
             f"{name}.codes": codes,
             f"{name}.scales": steps,
             f"{name}.bias": bias.astype(np.float32),
-            f"{name}.input_scale": np.array(step, np.float32),
+            f"{name}.input_factors": 1 / factors,
+            f"{name}.input_scale": (size.numpy() / factors).max() / LARGEST_ACTIVATION_CODE,
         }
     return stored
+
+
+def channel_factors(sizes: F32, matrix: F32) -> F32:  # [in], [out, in] -> [in]
+    """By what each channel is divided, so that channels and rows are of more even sizes."""
+    rows = np.maximum(np.abs(matrix).max(0), SMALLEST)
+    factors = np.maximum(sizes, SMALLEST) ** SMOOTHING / rows ** (1 - SMOOTHING)
+    return np.asarray(factors, np.float32)
 
 
 def scale_queries(settings: StarSettings, matrix: F32, bias: F32) -> tuple[F32, F32]:

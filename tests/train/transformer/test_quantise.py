@@ -10,7 +10,7 @@ from encoder.model.weights import I32
 from encoder.readers.star_chunks import END, START
 from encoder.readers.star_onnx import LENGTHS, StarOnnx
 from train.transformer.mpnet import padded
-from train.transformer.quantise import activation_scales, quantise_columns, stored_star
+from train.transformer.quantise import channel_sizes, quantise_columns, stored_star
 
 SETTINGS = StarSettings(vocabulary=60, layers=2, width=48, heads=4, inner=96, window=3, dim=16)
 
@@ -28,13 +28,16 @@ def star() -> StarTransformer:
         star.distances.weight.normal_(0, 2)
         for parameter in star.layers.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
+        for name, parameter in star.named_parameters():
+            if name.endswith("widen.bias"):
+                parameter[:3] += 40  # channels of another size, as pretrained layers have
     return star
 
 
 @pytest.fixture(scope="module")
 def reader(star: StarTransformer) -> StarOnnx:
-    scales = activation_scales(star, [padded(draw_texts([5] * 200)), padded(draw_texts([30] * 50))])
-    return StarOnnx(SETTINGS, stored_star(star, scales))
+    sizes = channel_sizes(star, [padded(draw_texts([5] * 200)), padded(draw_texts([30] * 50))])
+    return StarOnnx(SETTINGS, stored_star(star, sizes))
 
 
 def test_the_cpus_vectors_are_those_of_float64(star: StarTransformer, reader: StarOnnx) -> None:
@@ -46,7 +49,7 @@ def test_the_cpus_vectors_are_those_of_float64(star: StarTransformer, reader: St
         expected = np.concatenate([exact(*padded([text])).numpy() for text in texts])
     for mine, theirs in zip(vectors, expected, strict=True):
         cosine = mine @ theirs / np.linalg.norm(mine) / np.linalg.norm(theirs)
-        assert cosine > 0.995
+        assert cosine > 0.99
 
 
 def test_a_text_has_the_same_bits_alone_and_in_any_batch(reader: StarOnnx) -> None:
