@@ -34,6 +34,7 @@ FORGET, WRITE = signal.SIGRTMIN, signal.SIGRTMIN + 1
 SITE = "from tests import walks\n\nwalks.install()\n"
 PACKAGES = ("encoder", "worker", "newsift")
 IDLE_S = 8.0
+START_S = 180.0  # a tracer takes most of it
 EVENT, JUDGE = "ferry-fire", "ada"
 LABELS = 20  # before the last one
 BIN = Path(sys.executable).parent
@@ -93,7 +94,7 @@ class Process:
         return self._log.read_text("utf-8", "replace")
 
     def says(self, words: str) -> None:
-        until(lambda: words in self.output or self.process.poll() is not None)
+        until(lambda: words in self.output or self.process.poll() is not None, START_S)
         assert words in self.output, self.output
 
     def forget(self) -> None:
