@@ -36,7 +36,7 @@ PACKAGES = ("encoder", "worker", "newsift")
 IDLE_S = 8.0
 START_S = 180.0  # a tracer takes most of it
 EVENT, JUDGE = "ferry-fire", "ada"
-LABELS = 20  # before the last one
+PROMISE = {"precision": 0.8, "confidence": 0.9}
 BIN = Path(sys.executable).parent
 Codes = frozenset[str]  # file and line of each function
 
@@ -179,10 +179,13 @@ class Desk:
         names = {"platform": post["platform"], "id": post["id"]}
         self.post("answer", kind="certify", queue=state["queue"], verdict="on", **names)
 
+    def threshold(self) -> float | None:
+        """That the labels show, if they are enough."""
+        result: float | None = self.get("promise-test", **PROMISE)["result"]["threshold"]
+        return result
+
     def promise(self) -> None:
-        shares = {"precision": 0.8, "confidence": 0.9}
-        test = self.get("promise-test", **shares)
-        self.post("promise", threshold=test["result"]["threshold"], **shares)
+        self.post("promise", threshold=self.threshold(), **PROMISE)
 
 
 def walks() -> Iterator[tuple[str, list[str]]]:
@@ -214,12 +217,12 @@ def walks() -> Iterator[tuple[str, list[str]]]:
         walk.newsift("events", "learn", EVENT, "--background", "--yes")
         until(lambda: worker.output.count(" seeds, set ") > 2)
         copies = [post | {"id": f"copy-{n}", "text": f"{post['text']} {n}"}
-                  for n, post in enumerate(about * 4)]  # fmt: skip
+                  for n, post in enumerate(about * 12)]  # fmt: skip
         walk.send(*copies)
         walk.match(2 + len(copies) // 2)
         desk = Desk(walk)
         stack.callback(desk.process.end)
-        for _ in range(LABELS):
+        while desk.threshold() is None:
             desk.answer()
         idle = desk.process.idle()
         desk.process.forget()
