@@ -71,10 +71,10 @@ def bench() -> None:
 @JSON
 def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
     """Text to embeddings: newsift's encoder and MiniLM, interleaved."""
-    from bench.encoder import measure_encoder
+    from bench.encoder import EncoderOptions, measure_encoder
 
     options |= {"threads": parse_numbers(threads, "--threads"), "only": parse_names(only)}
-    print_tables(measure_encoder(report=progress(), **options), as_json)
+    print_tables(measure_encoder(EncoderOptions(**options), progress()), as_json)
 
 
 @bench.command()

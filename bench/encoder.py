@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import cycle, islice
 from pathlib import Path
@@ -148,12 +149,20 @@ ROWS = {
 }
 
 
-def measure_encoder(
-    data: Path | None, model: str, threads: tuple[int, ...], only: frozenset[str], rounds: int,
-    seconds: float, report: Report,
-) -> list[ResultTable]:  # fmt: skip
-    """Measure the rows and parts of these names, else all; the rows interleaved."""
-    work = Workload(data, model)
+@dataclass(frozen=True, slots=True)
+class EncoderOptions:
+    data: Path | None
+    model: str
+    threads: tuple[int, ...]
+    only: frozenset[str]  # names of rows and parts; all if empty
+    rounds: int
+    seconds: float  # of all rows together
+
+
+def measure_encoder(options: EncoderOptions, report: Report) -> list[ResultTable]:
+    """Measure the rows, interleaved, and the parts."""
+    model, only, seconds = options.model, options.only, options.seconds
+    work = Workload(options.data, model)
     parts: dict[str, Callable[[], ResultTable]] = {
         "single": lambda: single(work, seconds / 50),
         "start": lambda: fresh_starts(model),
@@ -162,14 +171,14 @@ def measure_encoder(
     if unknown := only - ROWS.keys() - parts.keys():
         names = ", ".join(sorted({*ROWS, *parts}))
         raise InputError(f"--only: {', '.join(sorted(unknown))} is not a row; choose from {names}")
-    keys = [(name, t) for t in threads for name in ROWS if not only or name in only]
+    keys = [(name, t) for t in options.threads for name in ROWS if not only or name in only]
     mean = float(np.diff(work.tokens.offsets).mean())
     tables = [ResultTable.where(describe() | {
         "texts": f"{len(work.posts):,} posts, {number(mean)} tokens each: {work.source}",
         "read before": f"{len(work.earlier):,} posts, others than these",
         "model": f"{work.model}, path {work.encoder(1).path}",
     })]  # fmt: skip
-    tables += [speed(work, keys, rounds, seconds, report)] if keys else []
+    tables += [speed(work, keys, options.rounds, seconds, report)] if keys else []
     for name, make in parts.items():
         if not only or name in only:
             report(f"part: {name}")

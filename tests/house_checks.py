@@ -4,6 +4,7 @@
 - In the encoder only the reference and the GPU path import torch at the top of a module.
 - No file names a package registry or a path of this machine.
 - The picture in docs/architecture.md has the arrows that the imports have.
+- No line touches a private part of a dependency that tests/private_parts.py does not list.
 """
 
 import ast
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from tests.arrows import arrows
 from tests.patterns import Used, modules, patterns, slow
+from tests.private_parts import unlisted
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("encoder", "newsift", "worker")
@@ -87,9 +89,14 @@ def check_picture() -> Iterator[str]:
         yield f"{upper} --> {lower} is missing in {where}"
 
 
+def check_private_parts() -> Iterator[str]:
+    for part in unlisted():
+        yield f"{part.module}:{part.line}: {part.name} is private to a dependency, and not listed"
+
+
 def main() -> int:
     """Run all checks; 1 if one of them has something to report."""
-    checks = (check_patterns, check_torch, check_names, check_picture)
+    checks = (check_patterns, check_torch, check_names, check_picture, check_private_parts)
     breaches = [breach for check in checks for breach in check()]
     sys.stderr.writelines(f"{breach}\n" for breach in breaches)
     return bool(breaches)

@@ -1,115 +1,82 @@
-"""The house in figures: `python -m tests.house_report` prints them. A report, not a gate."""
+"""The house in figures: `python -m tests.house_report [--quick]` prints them. A report, not a gate.
+
+It has lines, signatures, scaffolding, private parts of dependencies, and, unless --quick, the files
+that one post, one seed and one label walk through (tests/walks.py).
+"""
 
 import ast
-import re
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
-import grimp
-
 from tests.patterns import ROOT, modules
+from tests.private_parts import KNOWN, PACKAGES, private_parts
+from tests.walks import walks
 
-PACKAGES = ("encoder", "worker", "newsift", "train", "bench")
-# The functions that make sense of a record's bytes; who calls one of them parses.
-PARSERS = {
-    "control records": {"parse_control_record", "parse_seed_record"},
-    "labels": {"read_label"},
-}
-CONTRACT = {"matched", "rejected", "expired"}
-DIALECT = re.compile("found|told|said|asked|known|kept|wanted|heard|stands|standing", re.IGNORECASE)
-IRREGULAR = {
-    "begun", "bound", "bought", "broken", "built", "chosen", "done", "drawn", "found", "given",
-    "gone", "held", "hidden", "kept", "known", "laid", "lost", "made", "meant", "met", "paid",
-    "said", "seen", "sent", "shown", "shut", "spent", "stood", "taken", "taught", "told", "thrown",
-    "won", "written",
-}  # fmt: skip
-NO_PARTICIPLES = {
-    "bed", "bleed", "breed", "embed", "exceed", "feed", "hundred", "indeed", "need", "proceed",
-    "red", "seed", "shed", "speed", "succeed",
-}  # fmt: skip
-DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+MANY = 7  # parameters
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def is_participle(name: str) -> bool:
-    """Whether a name is one past participle and nothing else."""
-    word = name.strip("_").lower()
-    regular = re.fullmatch(r"[a-z]{2,}ed", word) is not None and word not in NO_PARTICIPLES
-    return (regular or word in IRREGULAR) and word not in CONTRACT
-
-
-def definitions(module: str, tree: ast.Module) -> Iterator[str]:
-    """The names that a module gives: its own, classes, functions, arguments, variables."""
-    yield module.rpartition(".")[2]
-    for node in ast.walk(tree):
-        if isinstance(node, DEFINITIONS):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-
-
-def calls(tree: ast.Module) -> set[str]:
-    """The names of all functions that a module calls."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            names.add(ast.unparse(node.func).rpartition(".")[2])
-    return names
-
-
-def main() -> None:
-    """Print the report."""
-    write: Callable[[str], int] = sys.stdout.write
-    trees = {package: list(modules(package)) for package in (*PACKAGES, "tests")}
-    product = [row for package in PACKAGES for row in trees[package]]
-
-    write(f"{'package':10}{'files':>8}{'lines':>8}{'statements':>12}\n")
-    for package, rows in trees.items():
-        lines = sum(source.count("\n") for _, source, _ in rows)
-        statements = sum(isinstance(n, ast.stmt) for *_, tree in rows for n in ast.walk(tree))
-        write(f"{package:10}{len(rows):8,}{lines:8,}{statements:12,}\n")
-
-    scripts = [file for file in ROOT.glob("newsift/**/*.js") if file.parent.name != "vendor"]
-    lines = sum(file.read_text("utf-8").count("\n") for file in scripts)
-    write(f"{'JavaScript':10}{len(scripts):8,}{lines:8,}\n")
-
-    places: dict[str, list[str]] = defaultdict(list)
-    for module, _, tree in product:
+def signatures() -> Iterator[tuple[str, str, int]]:
+    """Functions and constructors of the product with many parameters: module, name, count."""
+    for module, _, tree in modules(*PACKAGES):
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(module)
-    shared = {name: where for name, where in places.items() if len(where) > 1}
-    write(f"\nclass names with more than one meaning: {len(shared)}\n")
-    for name, where in sorted(shared.items(), key=lambda item: (-len(item[1]), item[0])):
-        write(f"  {name}: {', '.join(where)}\n")
+            if isinstance(node, FUNCTIONS):
+                arguments = node.args
+                names = [each.arg for each in (
+                    *arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs,
+                    *filter(None, (arguments.vararg, arguments.kwarg)),
+                )]  # fmt: skip
+                count = len(names) - (names[:1] in (["self"], ["cls"]))
+                if count >= MANY:
+                    yield module, node.name, count
 
-    names = [name for module, _, tree in product for name in definitions(module, tree)]
-    dialect = Counter(name for name in names if DIALECT.search(name))
-    write(f"\nnames that hold {DIALECT.pattern}: {dialect.total()}\n  ")
-    write(", ".join(f"{name} {count}" for name, count in dialect.most_common()) + "\n")
 
-    words = Counter(filter(is_participle, names))
-    write(f"\nparticiples as definitions: {len(words)} names, {words.total()} times\n")
-    write("".join(f"  {count:5} {word}\n" for word, count in words.most_common(40)))
+def lines_of(node: Function | ast.ClassDef) -> int:
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return (node.end_lineno or node.lineno) - first + 1
 
-    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
-    importers = {m: graph.find_modules_that_directly_import(m) for m in graph.modules}
-    packages = {name.rpartition(".")[0] for name in graph.modules}
-    alone = sorted(m for m, by in importers.items() if len(by) == 1 and m not in packages)
-    small = {m for m, source, _ in product if source.count("\n") <= 80}
-    write(f"\nmodules with one importer: {len(alone)}, of at most 80 lines: ")
-    write(f"{len(small.intersection(alone))}\n")
-    write("".join(f"  {module} <- {min(importers[module])}\n" for module in alone))
 
-    for what, parsers in PARSERS.items():
-        own = [module for module, _, tree in product if calls(tree) & parsers]
-        write(f"\nmodules that parse {what}: {len(own)}\n")
-        write("".join(f"  {module}\n" for module in own))
+def scaffolding(source: str, tree: ast.Module) -> int:
+    """Lines of a file of tests that are helpers: all of one that holds no test."""
+    blocks = [node for node in tree.body if isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+    tests = [node for node in blocks if node.name.lower().startswith("test")]
+    if not tests:
+        return source.count("\n")
+    return sum(map(lines_of, blocks)) - sum(map(lines_of, tests))
+
+
+def main(arguments: list[str]) -> None:
+    write: Callable[[str], int] = sys.stdout.write
+    write(f"{'package':12}{'files':>8}{'lines':>9}\n")
+    totals: dict[str, int] = {}
+    for package in (*PACKAGES, "tests"):
+        sources = [source for _, source, _ in modules(package)]
+        totals[package] = sum(source.count("\n") for source in sources)
+        write(f"{package:12}{len(sources):8,}{totals[package]:9,}\n")
+    scripts = [file for file in ROOT.glob("newsift/**/*.js") if file.parent.name != "vendor"]
+    script_lines = sum(file.read_text("utf-8").count("\n") for file in scripts)
+    write(f"{'JavaScript':12}{len(scripts):8,}{script_lines:9,}\n")
+    product = sum(totals.values()) - totals["tests"] + script_lines
+    helpers = sum(scaffolding(source, tree) for _, source, tree in modules("tests"))
+    write(f"\nproduct, lines: {product:,}\ntests, lines: {totals['tests']:,}, ")
+    write(f"of which scaffolding {helpers:,} ({helpers / totals['tests']:.0%})\n")
+
+    many = sorted(signatures(), key=lambda row: (-row[2], row))
+    write(f"\nfunctions and constructors with {MANY} or more parameters: {len(many)}\n")
+    write("".join(f"  {count:3} {module}.{name}\n" for module, name, count in many))
+
+    parts = private_parts()
+    lines = {(part.module, part.line) for part in parts}
+    write(f"\nlines that touch a private part of a dependency: {len(lines)}\n")
+    write("".join(f"  {p.module}:{p.line} {p.name}: {p.reason or 'NOT LISTED'}\n" for p in parts))
+    for module, name in sorted(KNOWN.keys() - {(part.module, part.name) for part in parts}):
+        write(f"  {module} {name}: is listed, and not there any more\n")
+
+    for walk, files in () if "--quick" in arguments else walks():
+        write(f"\nfiles of which a function runs while {walk} passes: {len(files)}\n")
+        write("".join(f"  {file}\n" for file in files))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

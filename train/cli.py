@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -30,9 +31,8 @@ from train.data.readers import Split
 @click.option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="CPU threads; all cores if not given.")
 def train(
-    recipe: str, data: Path, out: Path, work: Path | None, cache: Path | None,
-    vectors: Path | None, seed: int | None, device: str, threads: int | None,
-) -> None:  # fmt: skip
+    recipe: str, out: Path, work: Path | None, seed: int | None, threads: int | None, **options: Any
+) -> None:
     """Train a model by RECIPE, a name that ships or a YAML file.
 
     A stopped run resumes from its last checkpoint and gives the same model. `newsift train
@@ -51,8 +51,8 @@ def train(
 
     if threads:
         torch.set_num_threads(threads)
-    run_folder = work or Path(f"{out}.run")
-    order = TrainingOptions(read, recipe, data, out, run_folder, device, cache, vectors)
+    folder = work or Path(f"{out}.run")
+    order = TrainingOptions(recipe=read, name=recipe, out=out, work=folder, **options)
     digest = train_model(order, ProgressLog())
     click.echo(f"{out}: digest {digest}")
 
@@ -90,9 +90,8 @@ DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cp
 @click.option("--card", is_flag=True, help="What a model's card says of it, in Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array in place of tables.")
 def evaluate(
-    models: tuple[str, ...], data: Path, split: str, peers: bool, draws: int, rate: float,
-    mix: float | None, device: str, wrong: int, card: bool, as_json: bool,
-) -> None:  # fmt: skip
+    models: tuple[str, ...], split: str, wrong: int, card: bool, as_json: bool, **options: Any
+) -> None:
     """Evaluate models on pairs of post and article and on crises, beside alternatives.
 
     A MODEL is a name or a directory; by default the model that ships. The others are compared with
@@ -103,7 +102,7 @@ def evaluate(
     from train.protocol.report import as_markdown, as_text, examples
 
     evaluation = Evaluation(
-        models or ("default",), data, SPLITS[split], peers, draws, rate, device, mix, wrong
+        models=models or ("default",), split=SPLITS[split], examples=wrong, **options
     )
     results, skips = judge_all(evaluation, log := ProgressLog())
     log.line(f"newsift: {len(results)} sets judged, {skips}")
@@ -138,10 +137,7 @@ def evaluate(
 @click.option("--split", default="test", type=click.Choice(list(SPLITS)), show_default=True)
 @RATE
 @DEVICE
-def figures(
-    model: str, data: Path | None, out: Path, case: Path | None, only: str,
-    split: str, rate: float, device: str,
-) -> None:  # fmt: skip
+def figures(out: Path, only: str, split: str, **options: Any) -> None:
     """Draw the paper's figures for MODEL, a name or a directory, as SVG and PNG.
 
     A figure without data is skipped, with a message that names what it needs.
@@ -149,7 +145,7 @@ def figures(
     from train.figures.draw import draw, parse_names
     from train.figures.subject import Subject
 
-    subject = Subject(model, data, case, SPLITS[split], rate, device)
+    subject = Subject(split=SPLITS[split], **options)
     file_count = 0
     for file in draw(subject, parse_names(only), out, _say):
         click.echo(file)

@@ -31,3 +31,4 @@ FULL = os.environ.get("NEWSIFT_TEST_FAULTS") == "full"
 def story(server: Server, tmp_path: Path, oracle: Oracle) -> Iterator[Story]:
     with closing(Story(server, tmp_path, oracle, fork=not FULL)) as answer:
         yield answer
+        assert answer.events or any(worker.proofs for worker in answer.workers), "no fault occurred"

@@ -26,7 +26,6 @@ IN_FLIGHT = 3
 DRAINS_WITHIN_S = 60.0
 ONE_CRASH = BATCH_POSTS * IN_FLIGHT  # so many posts may be under way, or done and not committed
 
-Tell = Callable[["Story"], None]
 Message = tuple[bytes | None, Sent]  # the value, and what must come of it
 NOWHERE = (-1, -1)  # until the message is written
 

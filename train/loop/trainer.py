@@ -198,12 +198,12 @@ class Trainer:
 def parameter_groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
     """Return the parameters except the tables, each with its rate."""
     rest = table.rest or {"": nn.Parameter(torch.zeros(0))}  # an encoder may have only tables
-    rates = {True: steps.star_rate or steps.rate, False: steps.rate}
-    return [
-        {"params": [parameter], "lr": rates[star], "star": star}
-        for name, parameter in rest.items()
-        for star in (name.startswith(STAR_PREFIXES),)
-    ]
+    groups = []
+    for name, parameter in rest.items():
+        of_star = name.startswith(STAR_PREFIXES)
+        rate = (steps.star_rate or steps.rate) if of_star else steps.rate
+        groups.append({"params": [parameter], "lr": rate, "star": of_star})
+    return groups
 
 
 def schedule(steps: Steps, number: int, since: int = 0) -> float:

@@ -4,8 +4,8 @@ import time
 
 from tests.broker.kafka import answers
 from tests.faults.process import Worker
-from tests.faults.stories.deaths import failed_in_one_line
-from tests.faults.story import ONE_CRASH, Story, Tell
+from tests.faults.story import ONE_CRASH, Story
+from tests.faults.test_deaths import failed_in_one_line
 
 SESSION_S = 20  # longer than a restart
 
@@ -17,7 +17,7 @@ def member(story: Story, name: str, **fault: str | int) -> Worker:
     return story.worker(settings, **fault)
 
 
-def killed_while_rolling(story: Story) -> None:
+def test_26_killed_while_rolling(story: Story) -> None:
     """As one worker restarts under its id, the other is killed, and then the first one too."""
     first, second = (member(story, name) for name in ("one", "two"))
     for worker in (first, second):
@@ -36,7 +36,7 @@ def killed_while_rolling(story: Story) -> None:
     assert [worker.terminate() for worker in workers] == [0, 0]
 
 
-def two_with_one_id(story: Story) -> None:
+def test_27_two_with_one_id(story: Story) -> None:
     """A second worker takes an instance id over; the first ends with one line and exit code 1."""
     first = member(story, "one")
     story.posts(60)
@@ -51,7 +51,7 @@ def two_with_one_id(story: Story) -> None:
     assert second.terminate() == 0, second.output
 
 
-def the_broker_is_lost_as_a_worker_joins(story: Story) -> None:
+def test_28_the_broker_is_lost_as_a_worker_joins(story: Story) -> None:
     """The broker stops for two seconds while a second worker joins; both share the posts then."""
     workers = [member(story, "one")]
     story.posts(60)
@@ -68,10 +68,3 @@ def the_broker_is_lost_as_a_worker_joins(story: Story) -> None:
     story.until(lambda: sorted(len(worker.partitions()) for worker in workers) == [1, 2])
     story.nothing_lost()
     assert [worker.terminate() for worker in workers] == [0, 0]
-
-
-STORIES: dict[str, Tell] = {
-    "26 killed while rolling": killed_while_rolling,
-    "27 two with one id": two_with_one_id,
-    "28 broker lost as one joins": the_broker_is_lost_as_a_worker_joins,
-}

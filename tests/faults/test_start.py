@@ -15,7 +15,7 @@ import yaml
 
 from tests.broker.secure import SCRAM, USER
 from tests.faults.process import Worker
-from tests.faults.story import Story, Tell
+from tests.faults.story import Story
 
 WEIGHTS, VOCABULARY, BACKGROUND = "model.safetensors", "vocabulary.txt", "background.safetensors"
 WORD = "not-the-password"
@@ -70,7 +70,7 @@ DAMAGE: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
 ]
 
 
-def the_model_is_damaged(story: Story) -> None:
+def test_21_the_model_is_damaged(story: Story) -> None:
     """The worker refuses a model that is truncated, changed, pickled, or has a wrong vocabulary."""
     story.posts(20)
     for damage, words in DAMAGE:
@@ -84,7 +84,7 @@ def the_model_is_damaged(story: Story) -> None:
     story.nothing_lost()
 
 
-def the_configuration_is_wrong(story: Story) -> None:
+def test_22_the_configuration_is_wrong(story: Story) -> None:
     """The worker refuses a configuration with an unknown key, a wrong value, or invalid YAML."""
     story.posts(20)
     good = yaml.safe_dump(story.settings())
@@ -102,7 +102,7 @@ def the_configuration_is_wrong(story: Story) -> None:
     story.nothing_lost()
 
 
-def no_way_in(story: Story) -> None:
+def test_23_no_way_in(story: Story) -> None:
     """The worker refuses an untrusted broker, reports a refused login, and prints no secret."""
     story.posts(20)
     secret = story.folder / "secret"
@@ -135,10 +135,3 @@ def no_login(story: Story) -> list[Way]:
         return [({"sasl_mechanism": "PLAIN"}, "kafka.security_protocol")]
     wrong = {"sasl_mechanism": SCRAM[0], "bootstrap_servers": doors.address("SCRAM")}
     return [(wrong, f"the login of {USER} is refused")]
-
-
-STORIES: dict[str, Tell] = {
-    "21 a damaged model": the_model_is_damaged,
-    "22 a wrong configuration": the_configuration_is_wrong,
-    "23 no way in: TLS, SASL": no_way_in,
-}

@@ -6,15 +6,15 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from tests.broker.clients import admin, create
 from tests.faults.network import Network
-from tests.faults.story import ONE_CRASH, PARTITIONS, Story, Tell
+from tests.faults.story import ONE_CRASH, PARTITIONS, Story
 
 
-def dead_letters_have_nowhere_to_go(story: Story) -> None:
+def test_08_dead_letters_have_nowhere_to_go(story: Story) -> None:
     """The topic of dead letters is missing; the worker pauses and commits no post after that."""
     _output_is_down(story, "rejected")
 
 
-def matches_have_nowhere_to_go(story: Story) -> None:
+def test_09_matches_have_nowhere_to_go(story: Story) -> None:
     """The topic of matches is missing; the worker pauses and commits no post after that."""
     _output_is_down(story, "matches")
 
@@ -38,7 +38,7 @@ def _output_is_down(story: Story, kind: str) -> None:
     assert worker.terminate() == 0, worker.output
 
 
-def match_records_are_too_large(story: Story) -> None:
+def test_09_match_records_are_too_large(story: Story) -> None:
     """The topic of matches refuses large records; each of them becomes a dead letter."""
     story.worker().ready()
     set_up(story, "matches", "max.message.bytes", "300")
@@ -56,7 +56,7 @@ def set_up(story: Story, kind: str, key: str, value: str) -> None:
         client.alter_configs([resource])
 
 
-def the_output_is_slow(story: Story) -> None:
+def test_14_the_output_is_slow(story: Story) -> None:
     """Each write takes seconds while 40 MB of posts wait; the worker's memory stays bounded."""
     with Network(story.server.address).open() as network:
         config = story.settings()
@@ -77,11 +77,3 @@ def the_output_is_slow(story: Story) -> None:
         network.produce_s = 0
         story.nothing_lost()
     assert max(sizes) < 20, f"it grew by so many MB: {sizes}"
-
-
-STORIES: dict[str, Tell] = {
-    "8 dead letters down": dead_letters_have_nowhere_to_go,
-    "9 matches down": matches_have_nowhere_to_go,
-    "9 record too large": match_records_are_too_large,
-    "14 a slow output": the_output_is_slow,
-}

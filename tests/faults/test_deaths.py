@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 from tests.faults.process import Worker
-from tests.faults.story import ONE_CRASH, Story, Tell
+from tests.faults.story import ONE_CRASH, Story
 from worker.crashpoint import BOUNDARIES
 
 
-def killed_at_each_boundary(story: Story) -> None:
+def test_01_killed_at_each_boundary(story: Story) -> None:
     """Kill -9 ends the worker at each durable boundary in turn."""
     for boundary in BOUNDARIES:
         story.posts(40)
@@ -18,7 +18,7 @@ def killed_at_each_boundary(story: Story) -> None:
     story.nothing_lost()
 
 
-def ended_in_the_middle_of_a_batch(story: Story) -> None:
+def test_02_ended_in_the_middle_of_a_batch(story: Story) -> None:
     """A worker that receives SIGTERM finishes and commits its batch, and repeats nothing."""
     story.posts(60)
     worker = story.worker(at="encoded", nth=2, do="term")
@@ -30,7 +30,7 @@ def ended_in_the_middle_of_a_batch(story: Story) -> None:
     assert story.nothing_lost().duplicates == 0
 
 
-def an_unexpected_error(story: Story) -> None:
+def test_03_an_unexpected_error(story: Story) -> None:
     """An unexpected error ends the worker with exit code 1; it commits no unfinished post."""
     story.posts(30)
     story.posts(30)
@@ -55,13 +55,13 @@ def failed_in_one_line(worker: Worker, why: str = "InjectedError: ") -> None:
     assert worker.output.count("newsift: ") == 1
 
 
-def one_of_three_is_killed_again_and_again(story: Story, rounds: int = 3) -> None:
+def test_11_one_of_three_is_killed_again_and_again(story: Story) -> None:
     """Three workers share the posts; one is killed three times, and another replaces it."""
     for _ in range(3):
         story.worker()
     for worker in story.workers[:3]:
         worker.ready()
-    for killed in range(rounds):
+    for killed in range(3):
         story.posts(150)
         committed = sum(story.committed().values())
         story.until(partial(lambda before: sum(story.committed().values()) > before, committed))
@@ -74,7 +74,7 @@ def one_of_three_is_killed_again_and_again(story: Story, rounds: int = 3) -> Non
     story.nothing_lost()
 
 
-def stopped_past_its_session(story: Story) -> None:
+def test_12_stopped_past_its_session(story: Story) -> None:
     """A worker stops in mid-batch, loses its partitions, resumes, and commits too late."""
     zombie = story.worker(at="encoded", nth=2, do="stop")
     story.posts(90)
@@ -89,7 +89,7 @@ def stopped_past_its_session(story: Story) -> None:
     assert story.committed() == story.ends()
 
 
-def slower_than_the_poll_interval(story: Story) -> None:
+def test_13_slower_than_the_poll_interval(story: Story) -> None:
     """A batch takes longer than the poll interval; the worker stays a member of its group."""
     story.posts(30)
     first = story.worker()
@@ -102,13 +102,3 @@ def slower_than_the_poll_interval(story: Story) -> None:
     assert worker.proofs == ["sleep at decoded"] * times
     assert worker.output.count("partitions of") == 1, worker.output
     assert worker.terminate() == 0, worker.output
-
-
-STORIES: dict[str, Tell] = {
-    "1 kill -9 at each boundary": killed_at_each_boundary,
-    "2 SIGTERM in mid-batch": ended_in_the_middle_of_a_batch,
-    "3 an unexpected error": an_unexpected_error,
-    "11 three workers, kills": one_of_three_is_killed_again_and_again,
-    "12 stopped, then awake": stopped_past_its_session,
-    "13 slower than the polls": slower_than_the_poll_interval,
-}

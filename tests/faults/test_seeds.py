@@ -10,8 +10,8 @@ from tests.broker.clients import read_to_end
 from tests.faults.expected import ProfileWanted, SeedWanted, seed_set
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.process import Worker
-from tests.faults.stories.output import set_up
-from tests.faults.story import Story, Tell
+from tests.faults.story import Story
+from tests.faults.test_output import set_up
 
 OTHER_TEXT = "police fire in the city"
 MANY = 10_000
@@ -28,7 +28,7 @@ def seeds_of(worker: Worker) -> dict[str, Any]:
     return result
 
 
-def garbage_among_the_seeds(story: Story) -> None:
+def test_15_garbage_among_the_seeds(story: Story) -> None:
     """The worker refuses each invalid control record with a reason, and serves the other seeds."""
     worker = story.worker()
     worker.ready()
@@ -52,7 +52,7 @@ def garbage_among_the_seeds(story: Story) -> None:
     assert len(reasons) == len(expected)
 
 
-def a_seed_is_replaced_in_flight(story: Story) -> None:
+def test_16_a_seed_is_replaced_in_flight(story: Story) -> None:
     """A seed changes while posts flow; each match names the seed's version and the seed set."""
     worker = story.worker()
     worker.ready()
@@ -81,7 +81,7 @@ def a_seed_is_replaced_in_flight(story: Story) -> None:
     assert records == set(sets.values())
 
 
-def a_profile_comes_and_goes(story: Story) -> None:
+def test_25_a_profile_comes_and_goes(story: Story) -> None:
     """A profile replaces its seed and goes while workers die; each post meets one of the two."""
     worker = story.worker()
     worker.ready()
@@ -121,7 +121,7 @@ def swap(story: Story, now: SeedWanted, then: SeedWanted) -> dict[str, SeedWante
     return before
 
 
-def joining_with_many_seeds(story: Story) -> None:
+def test_17_joining_with_many_seeds(story: Story) -> None:
     """A worker joins with ten thousand seeds; it processes no post before it has read the last."""
     many = (SeedWanted(f"many-{n:05}", "", f"{'z' * 7} {n:x}", 1.0) for n in range(MANY))
     story.control(*((seed.id.encode(), seed.value) for seed in many))
@@ -143,7 +143,7 @@ def joining_with_many_seeds(story: Story) -> None:
     assert len(seeds_of(worker)["live"]) == MANY + len(story.seeds)
 
 
-def the_control_topic_is_compacted(story: Story) -> None:
+def test_18_the_control_topic_is_compacted(story: Story) -> None:
     """A worker that read the whole control topic and one that read it compacted agree."""
     soon = {
         "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "200",
@@ -175,12 +175,3 @@ def the_control_topic_is_compacted(story: Story) -> None:
     assert seeds_of(old) == seeds_of(young)
     story.posts(60)
     story.nothing_lost()
-
-
-STORIES: dict[str, Tell] = {
-    "15 garbage among the seeds": garbage_among_the_seeds,
-    "16 a seed replaced in flight": a_seed_is_replaced_in_flight,
-    "17 joining with 10k seeds": joining_with_many_seeds,
-    "18 tombstones, compaction": the_control_topic_is_compacted,
-    "25 a profile comes and goes": a_profile_comes_and_goes,
-}

@@ -8,10 +8,10 @@ from kafka.structs import OffsetAndMetadata
 from tests.broker.clients import admin, read_to_end
 from tests.faults.crashing import INFINITE, UNBEARABLE, UNLUCKY
 from tests.faults.messages import ODD_TEXTS, POISON
-from tests.faults.story import Story, Tell
+from tests.faults.story import Story
 
 
-def no_memory(story: Story) -> None:
+def test_04_no_memory(story: Story) -> None:
     """One post does not fit into memory; it becomes a dead letter, and the others are processed."""
     story.posts(20)
     story.post(f"the flood is {UNBEARABLE}", "out_of_memory")
@@ -21,7 +21,7 @@ def no_memory(story: Story) -> None:
     assert {"memory", UNBEARABLE} <= set(worker.proofs)
 
 
-def no_number(story: Story) -> None:
+def test_05_no_number(story: Story) -> None:
     """A post without a finite embedding becomes a dead letter; its neighbours are processed."""
     story.posts(20)
     story.post(f"the river is {INFINITE}", "not_finite")
@@ -33,7 +33,7 @@ def no_number(story: Story) -> None:
     assert set(worker.proofs) == {INFINITE, UNLUCKY}
 
 
-def poison(story: Story) -> None:
+def test_06_poison(story: Story) -> None:
     """Each message that is not a post becomes a dead letter with its reason."""
     story.posts(10)
     for reason, value in POISON:
@@ -45,7 +45,7 @@ def poison(story: Story) -> None:
     assert (verdict.letters, verdict.duplicates) == (len(POISON), 0)
 
 
-def odd_texts(story: Story) -> None:
+def test_07_odd_texts(story: Story) -> None:
     """The worker accepts unusual texts: empty ones, only emoji, right to left, very long ones."""
     story.posts(10)
     for text in ODD_TEXTS:
@@ -57,7 +57,7 @@ def odd_texts(story: Story) -> None:
     assert (verdict.letters, verdict.duplicates) == (0, 0)
 
 
-def delivered_again(story: Story) -> None:
+def test_19_delivered_again(story: Story) -> None:
     """A producer writes every post twice and a worker reads all twice; each match keeps its id."""
     story.posts(40)
     story.again()
@@ -76,12 +76,3 @@ def delivered_again(story: Story) -> None:
     records = read_to_end(story.server.address, story.topics["matches"])
     ids = Counter(m["match_id"] for row in records for m in json.loads(row.value)["matches"])
     assert set(ids.values()) == {4}
-
-
-STORIES: dict[str, Tell] = {
-    "4 out of memory": no_memory,
-    "5 an embedding that is NaN": no_number,
-    "6 poison": poison,
-    "7 odd texts": odd_texts,
-    "19 delivered again": delivered_again,
-}

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from tests.broker.clients import read_to_end
 from tests.broker.kafka import answers
 from tests.faults.network import Network
-from tests.faults.story import ONE_CRASH, Story, Tell
+from tests.faults.story import ONE_CRASH, Story
 
 DAY_S = 86_400
 
 
-def the_broker_restarts(story: Story) -> None:
+def test_10_the_broker_restarts(story: Story) -> None:
     """The broker stops twice for two seconds, and restarts with its data."""
     worker = story.worker()
     story.posts(60)
@@ -31,7 +31,7 @@ def the_broker_restarts(story: Story) -> None:
     assert worker.terminate() == 0
 
 
-def a_wrong_clock(story: Story) -> None:
+def test_20_a_wrong_clock(story: Story) -> None:
     """The broker refuses a clock that is a day ahead; with one a day behind, post times decide."""
     now, hour = datetime.now(UTC), timedelta(hours=1)
     story.publish(
@@ -53,7 +53,7 @@ def a_wrong_clock(story: Story) -> None:
     assert "soon" in {m["seed_id"] for row in records for m in row["matches"]}
 
 
-def a_bad_network(story: Story) -> None:
+def test_24_a_bad_network(story: Story) -> None:
     """The network delays answers, cuts connections ten times, and then carries one KB a second."""
     with Network(story.server.address).open() as network:
         worker = story.worker(via=network.route)
@@ -77,10 +77,3 @@ def a_bad_network(story: Story) -> None:
         story.nothing_lost()
         assert network.carried > 0
         assert worker.terminate() == 0, worker.output
-
-
-STORIES: dict[str, Tell] = {
-    "10 broker restarted": the_broker_restarts,
-    "20 the clock a day off": a_wrong_clock,
-    "24 a bad network": a_bad_network,
-}
