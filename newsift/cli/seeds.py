@@ -320,7 +320,7 @@ def follow(
     file = state or default_feed_state(feed, config)
     with suppress(Terminated), feed_state(feed, file, dry) as (last_state, store):
         notify(f"following {feed}; its state is in {file}")
-        Follower(web, last_state, options, config, store, click.echo, names_versions=True).run()
+        Follower(web, last_state, options, config, store, click.echo).run()
 
 
 @seeds.command()

@@ -1,48 +1,22 @@
-"""Reads the rows of Parquet files, with the extra `parquet`.
-
-A page of a few kilobytes may unpack to gigabytes, whatever the metadata says. So a subprocess with
-limited memory reads the file and sends the rows through a pipe.
-"""
+"""Reads the rows of Parquet files, with the extra `parquet`."""
 
 import json
-import resource
-import signal
-import subprocess
-import sys
-import weakref
 from collections.abc import Iterator
 from datetime import date
-from importlib.util import find_spec
 from math import isnan
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from newsift.files.messages import FormatError
 from newsift.files.read import DASH, MAX_LINE_BYTES
-from newsift.files.subprocesses import command, environment
 from newsift.files.tables import MAX_COLUMNS, list_names
 
 MAGIC = b"PAR1"
 MAX_BATCH_ROWS = 1024
 MAX_BATCH_CELLS = 2**17
 MAX_BATCH_BYTES = 2**22  # of texts; repeated ones count each time
-BASE_MEMORY_BYTES = 2**28  # of the subprocess, in addition to eight times the file's size
-LENGTH_BYTES = 8  # before each message of the subprocess
-
-
-class ParquetMessage(msgspec.Struct):
-    """Of the subprocess: first the header, then rows, and an empty one at the end; or a fault."""
-
-    names: list[str] = []
-    nested_types: dict[str, str] = {}  # the types of nested columns, by name
-    row_count: int = 0
-    rows: list[list[str] | None] = []  # of cells, None for one that is too long
-    fault: str | None = None
-
-
-MESSAGE = msgspec.msgpack.Decoder(ParquetMessage)
+# Reads page by page instead of whole row groups.
+READ_OPTIONS: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
 
 
 class ParquetTable:
@@ -52,18 +26,23 @@ class ParquetTable:
         with file.open("rb") as raw:
             if raw.read(len(MAGIC)) != MAGIC:
                 raise FormatError("is not Parquet, or it is packed; give it unpacked")
-        if find_spec("pyarrow") is None:
+        try:
+            from pyarrow import ArrowException, types
+            from pyarrow.parquet import ParquetFile
+        except ModuleNotFoundError:
             message = "Parquet needs pyarrow; install newsift with its extra: newsift[parquet]"
-            raise FormatError(message)
-        self._memory = BASE_MEMORY_BYTES + 8 * file.stat().st_size
-        self._reader = _start(file, self._memory)
-        self._stop = weakref.finalize(self, _stop, self._reader)
-        first = self._message()
-        self.header, self.rows, self._nested_types = (
-            first.names,
-            first.row_count,
-            first.nested_types,
-        )
+            raise FormatError(message) from None
+        self._errors = (ArrowException, OSError, ValueError)
+        try:
+            with ParquetFile(file, **READ_OPTIONS) as parquet:
+                texts = _small_texts(parquet, MAX_BATCH_BYTES)
+            # Repeated texts of these columns are held only once.
+            self._table = ParquetFile(file, read_dictionary=texts, **READ_OPTIONS)
+            schema = self._table.schema_arrow
+        except self._errors as error:
+            raise _damage(error) from error
+        self.header, self.rows = list(schema.names), max(int(self._table.metadata.num_rows), 1)
+        self._nested_types = {f.name: str(f.type) for f in schema if types.is_nested(f.type)}
         if len(self.header) > MAX_COLUMNS or len(set(self.header)) < len(self.header):
             columns = f"{len(self.header):,} columns ({list_names(self.header)})"
             raise FormatError(f"has {columns}, too many or two of one name; write fewer")
@@ -75,89 +54,21 @@ class ParquetTable:
 
     def batches(self) -> Iterator[list[dict[str, str] | None]]:
         """None stands for a row that is too long."""
+        rows = _batch_rows(self._table, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+        batches = self._table.iter_batches(batch_size=rows, use_threads=False)
         try:
-            while rows := self._message().rows:
-                yield [
-                    None if row is None else dict(zip(self.header, row, strict=True))
-                    for row in rows
-                ]
-        finally:
-            self._stop()
-
-    def _message(self) -> ParquetMessage:
-        assert self._reader.stdout is not None
-        length = self._reader.stdout.read(LENGTH_BYTES)
-        size = int.from_bytes(length)
-        content = self._reader.stdout.read(size)
-        if len(length) < LENGTH_BYTES or len(content) < size:
-            raise FormatError(
-                f"the Parquet takes more than {self._memory >> 20} MiB of memory to read; "
-                "write it again with smaller pages"
-            )
-        message = MESSAGE.decode(content)
-        if message.fault:
-            raise FormatError(message.fault)
-        return message
+            for batch in batches:
+                for piece in _pieces(batch, MAX_BATCH_BYTES) if batch.num_rows else ():
+                    yield [
+                        None if row is None else dict(zip(self.header, row, strict=True))
+                        for row in _rows(piece)
+                    ]
+        except self._errors as error:
+            raise _damage(error) from error
 
 
-def _start(file: Path, memory: int) -> "subprocess.Popen[bytes]":
-    sizes = [str(size) for size in (memory, MAX_BATCH_ROWS, MAX_BATCH_BYTES)]
-    return subprocess.Popen(
-        command(__name__, str(file.absolute()), *sizes),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env=environment() | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-
-def _stop(reader: "subprocess.Popen[bytes]") -> None:
-    reader.kill()
-    if reader.stdout:
-        reader.stdout.close()
-    reader.wait()
-
-
-def serve() -> None:
-    """The subprocess: reads the file named on the command line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process stops this one
-    file, *sizes = sys.argv[1:]
-    memory, batch_rows, batch_bytes = map(int, sizes)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for message in _messages(file, batch_rows, batch_bytes):
-        content = msgspec.msgpack.encode(message)
-        sys.stdout.buffer.write(len(content).to_bytes(LENGTH_BYTES))
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-
-
-def _messages(file: str, batch_rows: int, batch_bytes: int) -> Iterator[ParquetMessage]:
-    import pyarrow
-    from pyarrow import types
-    from pyarrow.parquet import ParquetFile
-
-    # Reads page by page instead of whole row groups.
-    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
-    try:
-        with ParquetFile(file, **options) as parquet:
-            texts = _small_texts(parquet, batch_bytes)
-        # Repeated texts of these columns are held only once.
-        table = ParquetFile(file, read_dictionary=texts, **options)
-        schema = table.schema_arrow
-        nested_types = {
-            field.name: str(field.type) for field in schema if types.is_nested(field.type)
-        }
-        count = max(int(table.metadata.num_rows), 1)
-        yield ParquetMessage(list(schema.names), nested_types, count)
-        rows = _batch_rows(table, batch_rows, batch_bytes)
-        for batch in table.iter_batches(batch_size=rows, use_threads=False):
-            for piece in _pieces(batch, batch_bytes) if batch.num_rows else ():
-                yield ParquetMessage(rows=_rows(piece))
-        yield ParquetMessage()
-    except pyarrow.ArrowMemoryError:
-        raise
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        problem = f"the Parquet is damaged or cut off ({error}); write it again"
-        yield ParquetMessage(fault=problem)
+def _damage(error: Exception) -> FormatError:
+    return FormatError(f"the Parquet is damaged or cut off ({error}); write it again")
 
 
 def _rows(piece: Any) -> list[list[str] | None]:

@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import msgspec
@@ -58,6 +58,8 @@ Cell = str | int | float | None
 BEFORE_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
 CELL_SEPARATORS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
 APOSTROPHE = re.compile(r"""\A'(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?=[\s\0"]*+[=+\-@＝＋－＠])""")
+# Characters that steer a terminal, or turn the order of letters around.
+STEERING = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 NUMBER = re.compile(r"[+-]?+[0-9]++(?:[.,][0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
 LEADING_BLANKS = ("\t", "\r", "\n")
 
@@ -68,12 +70,13 @@ def csv_row(
     delimiter: str = ",",
     user_cells: Sequence[Cell] = (),
 ) -> str:
-    """A line of CSV, safe to open in a spreadsheet; for a terminal each cell is on one line.
+    """A line of CSV, safe to open in a spreadsheet or to print; for a terminal on one line.
 
     Numbers in the user's cells, which are last, stay numbers, such as the longitude -73.9.
     """
     row = [*cells, *user_cells]
-    visible = [one_line(cell) if for_terminal and isinstance(cell, str) else cell for cell in row]
+    clean = one_line if for_terminal else partial(STEERING.sub, "")
+    visible = [clean(cell) if isinstance(cell, str) else cell for cell in row]
     safe = [
         cell
         if index >= len(cells) and isinstance(cell, str) and NUMBER.fullmatch(cell)

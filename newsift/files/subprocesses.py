@@ -21,18 +21,12 @@ from encoder.errors import InputError
 MAX_MEMORY_BYTES = 2**30  # an ordinary page or feed takes a fifth
 MAX_SECONDS = 20.0
 INPUT_ERROR_CODE = 2
-PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
-
-
-def command(module: str, *arguments: str) -> list[str]:
-    """The command line that runs `serve` of a module, with the import path of this process."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import serve; serve()"
-    return [sys.executable, "-P", "-c", code, *arguments]
-
-
-def environment() -> dict[str, str]:
-    """The variables that a reader needs; none holds a secret."""
-    return {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+PASSED_VARIABLES = (  # none holds a secret
+    "PATH",
+    "LANG",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+)
 
 
 def run_in_subprocess(
@@ -40,10 +34,13 @@ def run_in_subprocess(
     seconds: float = MAX_SECONDS, remedy: str = "",
 ) -> bytes:  # fmt: skip
     """The result of `reader(body, name, *arguments)` as JSON. Raises InputError with the name."""
+    # With the import path of this process.
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
     call = [reader.__module__, reader.__name__, [name, *arguments], seconds, MAX_MEMORY_BYTES]
     try:
         process = subprocess.run(
-            command(__name__), input=json.dumps(call).encode() + b"\n" + body, env=environment(),
+            [sys.executable, "-P", "-c", code], input=json.dumps(call).encode() + b"\n" + body,
+            env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

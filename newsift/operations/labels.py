@@ -23,7 +23,6 @@ from newsift.operations.workers import (
 )
 from newsift.statistics.labels import (
     MAX_LABELS_BYTES,
-    MAX_PAIRS,
     SCHEMA,
     Label,
     LabelReducer,
@@ -77,9 +76,8 @@ class LabelTopic(KeyedTopic[LabelState]):
             notify(f"more refused labels: {more:,}")
         if state.left_out:
             notify(
-                f"{state.left_out:,} labels are left out, of the judges with most: all may take "
-                f"{MAX_LABELS_BYTES:,} bytes, which up to {MAX_PAIRS:,} pairs of event and judge "
-                "share; name another topic in topics.labels"
+                f"{state.left_out:,} labels are left out: all may take {MAX_LABELS_BYTES:,} bytes; "
+                "name another topic in topics.labels"
             )
         return state
 

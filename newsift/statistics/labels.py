@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -164,23 +163,16 @@ def _check(label: Label, limits: Limits) -> None:
 
 MAX_LABELS_BYTES = 2**28  # some 400,000 labels
 RECORD_OVERHEAD_BYTES = 256
-MAX_PAIRS = 10_000  # Pairs of event and person share the memory fairly.
 KEY_DECODER = msgspec.json.Decoder(list[str])
-Pair = tuple[str, str]  # an event, and who judges its posts
-
-
-@dataclass(slots=True)
-class PairLabels:
-    latest: dict[bytes | None, tuple[Label | RefusedLabel, int]] = field(default_factory=dict)
-    size: int = 0
+Entries = dict[bytes | None, tuple[Label | RefusedLabel, int]]  # by key, with their sizes
 
 
 @dataclass(frozen=True)
 class LabelState:
     """The labels topic at one moment; immutable."""
 
-    _pairs: Mapping[Pair, PairLabels] = field(repr=False)
-    left_out: int = 0  # records without room: whoever may write can fill a topic
+    _events: Mapping[str, Entries] = field(repr=False)
+    left_out: int = 0  # records without room
     unreadable: int = 0  # records in batches that could not be read
     complete: bool = False  # read to the end that the topic had when the reading began
     offsets: Mapping[int, int] = field(default_factory=dict, compare=False)  # next, by partition
@@ -198,24 +190,20 @@ class LabelState:
         """By key."""
         labels = self._labels_of.get(event)
         if labels is None:
-            pairs = (pair for name, pair in self._pairs.items() if name[0] == event)
-            labels = self._labels_of[event] = _sorted_labels(pairs)
+            labels = self._labels_of[event] = _sorted_labels(self._events.get(event, {}))
         return labels
 
     @cached_property
     def by_event(self) -> Mapping[str, tuple[Label, ...]]:
         """Events by name, their labels by key."""
-        pairs: defaultdict[str, list[PairLabels]] = defaultdict(list)
-        for (event, _), pair_labels in self._pairs.items():
-            pairs[event].append(pair_labels)
-        by_event = ((name, _sorted_labels(pairs[name])) for name in sorted(pairs))
+        by_event = ((name, self.event_labels(name)) for name in sorted(self._events))
         return MappingProxyType({name: labels for name, labels in by_event if labels})
 
     @property
     def records(self) -> Iterator[tuple[bytes | None, Label | RefusedLabel]]:
         """With their keys; a key that is too long for a label is replaced by its digest."""
-        for pair in self._pairs.values():
-            for key, (label, _) in pair.latest.items():
+        for entries in self._events.values():
+            for key, (label, _) in entries.items():
                 yield key, label
 
     @cached_property
@@ -229,112 +217,67 @@ class LabelState:
 
 
 class LabelReducer(TopicReducer[LabelState]):
-    """Bounded in memory.
-
-    Pairs of event and person share the room fairly: where it is full, a label takes the place of
-    the newest of the pair that holds most, unless its own pair would then hold more.
-    """
+    """Bounded in memory: a record for which there is no room is left out and counted."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, room: int = MAX_LABELS_BYTES) -> None:
         super().__init__()
         self._limits, self._room = limits, room
-        self._pairs: dict[Pair, PairLabels] = {}
-        self._largest: list[tuple[int, Pair]] = []  # a heap of sizes, old ones too, below zero
+        self._events: dict[str, Entries] = {}
         self._is_shared = False  # the table is that of a state that somebody holds
-        self._own_pairs = set[Pair]()  # pairs that no state holds
+        self._own_events = set[str]()  # events whose entries no state holds
 
     def _state(self, offsets: Mapping[int, int]) -> LabelState:
-        self._is_shared, self._own_pairs = True, set()
+        self._is_shared, self._own_events = True, set()
         return LabelState(
-            MappingProxyType(self._pairs), self._left_out, self._unreadable, self._complete, offsets
-        )
+            MappingProxyType(self._events), self._left_out, self._unreadable, self._complete,
+            offsets,
+        )  # fmt: skip
 
     def _put(self, record: TopicRecord) -> None:
         key, value = record.key, record.value
         label = read_label(key, value, self._limits)
-        pair = pair_in_key(key)
+        event = event_in_key(key)
         if key is not None and len(key) > MAX_KEY_BYTES:
             key = hashlib.sha512(key).digest()
-        self._remove(pair, key)
-        if label is None:
+        if label is None and key not in self._events.get(event, {}):
             return
-        size = len(value or b"") + RECORD_OVERHEAD_BYTES
-        if isinstance(label, RefusedLabel):
-            size += len(label.key)
-        if not self._make_room(pair, size):
-            self._left_out += 1
-            return
-        pair_labels = self._own_pair(pair)
-        pair_labels.latest[key] = label, size
-        self._resize(pair, pair_labels, size)
+        entries = self._own_entries(event)
+        self._room += entries.pop(key, (None, 0))[1]
+        if label is not None:
+            size = len(value or b"") + RECORD_OVERHEAD_BYTES
+            if isinstance(label, RefusedLabel):
+                size += len(label.key)
+            if size > self._room:
+                self._left_out += 1
+            else:
+                entries[key] = label, size
+                self._room -= size
+        if not entries:
+            del self._events[event]
+            self._own_events.discard(event)
 
-    def _own_pair(self, pair: Pair) -> PairLabels:
-        """The labels of a pair, copied if a state shares them."""
+    def _own_entries(self, event: str) -> Entries:
+        """The entries of an event, copied if a state shares them."""
         if self._is_shared:
-            self._pairs, self._is_shared = self._pairs.copy(), False
-        if pair not in self._own_pairs:
-            before = self._pairs.get(pair)
-            pair_labels = PairLabels(before.latest.copy(), before.size) if before else PairLabels()
-            self._pairs[pair] = pair_labels
-            self._own_pairs.add(pair)
-        return self._pairs[pair]
-
-    def _make_room(self, pair: Pair, size: int) -> bool:
-        if pair not in self._pairs and len(self._pairs) >= MAX_PAIRS:
-            return False
-        pair_size = self._pairs[pair].size if pair in self._pairs else 0
-        while size > self._room:
-            largest = self._largest_pair()
-            if largest is None or pair_size + size > self._pairs[largest].size:
-                return False
-            self._remove(largest, next(reversed(self._pairs[largest].latest)))
-            self._left_out += 1
-        return True
-
-    def _largest_pair(self) -> Pair | None:
-        while self._largest:
-            size, pair = self._largest[0]
-            if pair in self._pairs and self._pairs[pair].size == -size:
-                return pair
-            heappop(self._largest)
-        return None
-
-    def _remove(self, pair: Pair, key: bytes | None) -> None:
-        if pair not in self._pairs or key not in self._pairs[pair].latest:
-            return
-        pair_labels = self._own_pair(pair)
-        _, size = pair_labels.latest.pop(key)
-        self._resize(pair, pair_labels, -size)
-        if not pair_labels.latest:
-            del self._pairs[pair]
-            self._own_pairs.discard(pair)
-
-    def _resize(self, pair: Pair, pair_labels: PairLabels, size: int) -> None:
-        pair_labels.size += size
-        self._room -= size
-        heappush(self._largest, (-pair_labels.size, pair))
-        if len(self._largest) > 2 * len(self._pairs) + 1_000:
-            self._largest = [(-labels.size, name) for name, labels in self._pairs.items()]
-            heapify(self._largest)
+            self._events, self._is_shared = self._events.copy(), False
+        if event not in self._own_events:
+            self._events[event] = self._events.get(event, {}).copy()
+            self._own_events.add(event)
+        return self._events[event]
 
 
-def pair_in_key(key: bytes | None) -> Pair:
-    """Empty where a key names no event and person."""
+def event_in_key(key: bytes | None) -> str:
+    """Empty where a key names none."""
     if key is not None and len(key) <= MAX_KEY_BYTES:
         try:
             names = KEY_DECODER.decode(key)
             if len(names) == 4 and ENCODER.encode(names) == key:
-                return names[0], names[3]
+                return names[0]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-    return "", ""
+    return ""
 
 
-def _sorted_labels(pairs: Iterable[PairLabels]) -> tuple[Label, ...]:
-    def labels() -> Iterator[Label]:
-        for pair_labels in pairs:
-            yield from (
-                label for label, _ in pair_labels.latest.values() if isinstance(label, Label)
-            )
-
-    return tuple(sorted(labels(), key=lambda label: label.key))
+def _sorted_labels(entries: Entries) -> tuple[Label, ...]:
+    labels = (label for label, _ in entries.values() if isinstance(label, Label))
+    return tuple(sorted(labels, key=lambda label: label.key))

@@ -149,6 +149,7 @@ def test_a_row_a_match_holds_the_record(tmp_path: Path, ending: str) -> None:
         if ending in (".csv", ".tsv"):
             text = {name: cell.replace("'", "") for name, cell in row.items()}
             cells["text"] = cells["text"].replace("\0", "\ufffd")
+            cells["text"] = cells["text"].replace("\x1b", "").replace("\u202e", "")
             assert text == {name: "" if cell is None else str(cell) for name, cell in cells.items()}
         elif ending == ".db":
             cells["text"] = cells["text"].replace("\0", "\ufffd")
@@ -379,6 +380,12 @@ def test_keeps_what_is_no_formula(cell: str | float | None) -> None:
 @given(CELLS.filter(lambda cell: "'" not in cell))
 def test_a_cell_is_read_as_it_was_written(cell: str) -> None:
     assert unescape_formulas(str(escape_formulas(cell))) == cell
+
+
+def test_no_character_steers_a_terminal_also_in_a_file() -> None:
+    family = "\U0001f468\u200d\U0001f469"
+    steering = "\x07\x1b]0;x\x07\x85\x9b\u202a\u202e\u2066\u2069"
+    assert csv_row([f"a{steering}\nb\t{family}"]) == f'"a]0;x\nb\t{family}"\r\n'
 
 
 def test_a_row_for_a_terminal_is_on_one_line() -> None:

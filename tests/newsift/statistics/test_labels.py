@@ -1,5 +1,4 @@
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from newsift.statistics.labels import (
     MAX_KEY_BYTES,
     MAX_LABELS_BYTES,
-    MAX_PAIRS,
     RECORD_OVERHEAD_BYTES,
     Label,
     LabelReducer,
@@ -187,47 +185,17 @@ def test_one_by_one_is_all_at_once_and_snapshots_stay(log: list[Record], looks: 
     assert all(state == state_of(log[: at + 1]) for at, state in states)
 
 
-def test_room_is_for_ten_thousand_pairs() -> None:
-    book = LabelTopic()
-    for n in range(MAX_PAIRS + 5):
-        made = label(by=f"judge {n}")
-        book.put(made.key, made.value)
-    assert (len(book.snapshot().event_labels("fire")), book.snapshot().left_out) == (MAX_PAIRS, 5)
-    book.put(label(by="judge 0").key, None)
-    book.put(label(by="late").key, label(by="late").value)
-    assert len(book.snapshot().event_labels("fire")) == MAX_PAIRS
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["ann", "bob", "eve"]), st.integers(0, 15), st.integers(0, 400),
-            st.booleans(),
-        ),
-        max_size=150,
-    ),
-    st.integers(0, 30_000),
-)  # fmt: skip
-def test_every_pair_has_its_share(records: list[tuple[str, int, int, bool]], room: int) -> None:
-    book, expected, peak = LabelTopic(room), dict[str, dict[bytes, int]](), Counter[str]()
-    largest = 0
-    for by, post, more, back in records:
-        made = label(post=str(post), by=by, seed_set="s" * more)
-        size = RECORD_OVERHEAD_BYTES + len(made.value)
-        book.put(made.key, None if back else made.value)
-        own = expected.setdefault(by, {})
-        own.pop(made.key, None)
-        if not back:
-            own[made.key] = size
-        peak[by], largest = max(peak[by], sum(own.values())), max(largest, size)
-        held = {
-            each.key: RECORD_OVERHEAD_BYTES + len(each.value)
-            for each in book.snapshot().event_labels("fire")
-        }
-        assert sum(held.values()) <= room
-        assert all(expected[json.loads(key)[3]][key] == size for key, size in held.items())
-    for by, own in expected.items():
-        if peak[by] <= room / 3 - largest or not book.snapshot().left_out:
-            assert {
-                each.key for each in book.snapshot().event_labels("fire") if each.by == by
-            } == own.keys()
+def test_a_label_without_room_is_left_out() -> None:
+    size = RECORD_OVERHEAD_BYTES + len(label(post="0").value)
+    topic = LabelTopic(room=3 * size)
+    for number in range(5):
+        topic.put(label(post=str(number)).key, label(post=str(number)).value)
+    state = topic.snapshot()
+    assert [each.post.id for each in state.event_labels("fire")] == ["0", "1", "2"]
+    assert state.left_out == 2
+    topic.put(label(post="1").key, None)
+    topic.put(label(post="5").key, label(post="5").value)
+    topic.put(label("off", post="0").key, label("off", post="0").value[:-1] + b" " * size + b"}")
+    state = topic.snapshot()
+    assert [each.post.id for each in state.event_labels("fire")] == ["2", "5"]
+    assert state.left_out == 3

@@ -15,8 +15,8 @@ function LeftOutLabels() {
   const [labels] = useAnswer("/api/judge/left-out", {}, ["labels"]);
   const { left_out: left = 0, refused = 0 } = labels ?? {};
   const count = (n) => plural(n, "label is", "labels are");
-  const full = `${count(left)} left out, of all events: there is no room for them. Each person has a
-    fair share for each event.`;
+  const full = `${count(left)} left out, of all events: there is no room for them. Name another
+    topic in topics.labels.`;
   const odd = `${count(refused)} refused, of all events: not written as a label is.`;
   return html`${paragraph("refused", left > 0 && full)}${paragraph("quiet", refused > 0 && odd)}`;
 }

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from newsift.cli.options import configuration
-from newsift.collect.feeds import FeedState
-from newsift.operations.feeds import MIN_LINGER_MS, Follower, FollowOptions
+from newsift.operations.feeds import MIN_LINGER_MS, FeedState, Follower, FollowOptions
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
@@ -243,7 +242,7 @@ def test_a_feed_that_cannot_be_read_is_one_line(
 LINKS = [
     ("javascript:alert(1)", "is not an address of the web"),
     ("file:///etc/passwd", "is not an address of the web"),
-    ("http://[::1/", "entries without an address that can be read: 1"),
+    ("http://[::1/", "entries without an address: 1"),
     ("https://me:secret@news.test/", "holds a login"),
     ("/gone", "answers 404"),
     ("/pdf", "is application/pdf, not text"),

@@ -1,0 +1,121 @@
+from pathlib import Path
+
+import pytest
+
+from encoder.errors import InputError
+from newsift.operations.feeds import (
+    MAX_ARTICLES,
+    MAX_RETRIES,
+    FeedState,
+    FollowedArticle,
+    feed_state,
+)
+from newsift.web.feeds import Entry
+from worker.posts.times import HOUR_MS
+
+KEEP = 14 * 24 * HOUR_MS
+NOW = 1_800_000_000_000
+FEED = "https://news.test/feed"
+
+
+def entry(name: object, published: int | None = NOW) -> Entry:
+    return Entry(f"https://news.test/{name}", f"Title {name}", published, "m")
+
+
+def followed(*entries: Entry, at: int = NOW) -> FeedState:
+    result = FeedState(FEED, FEED)
+    result.note(entries, at, KEEP)
+    return result
+
+
+def links(due: list[FollowedArticle]) -> list[str]:
+    return [article.link.rpartition("/")[2] for article in due]
+
+
+def test_the_newest_articles_are_due_first_up_to_a_number() -> None:
+    result = followed(entry("a", NOW - 5), entry("b"), entry("c", NOW - 9), entry("d", NOW - 1))
+    assert links(result.due_articles(NOW, KEEP, 3)) == ["b", "d", "a"]
+
+
+def test_a_time_in_the_future_is_now_and_one_that_is_missing_is_when_it_was_first_seen() -> None:
+    result = followed(entry("a", NOW + KEEP), entry("b", None))
+    result.note([entry("a", NOW + KEEP), entry("b", None)], NOW + HOUR_MS, KEEP)
+    assert [article.published_at for article in result.articles.values()] == [NOW, NOW]
+
+
+@pytest.mark.parametrize(("age", "due"), [(KEEP - 1, 1), (KEEP, 0), (2 * KEEP, 0)])
+def test_an_old_article_is_not_due(age: int, due: int) -> None:
+    assert len(followed(entry("a", NOW - age)).due_articles(NOW, KEEP, 9)) == due
+    later = followed(entry("a"))
+    later.note([entry("a")], NOW + age, KEEP)
+    assert len(later.due_articles(NOW + age, KEEP, 9)) == due
+
+
+def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
+    (article,) = followed(entry("a")).articles.values()
+    minutes = []
+    for minute in range(5000):
+        now = NOW + minute * HOUR_MS // 60
+        if article.due(now):
+            minutes.append(minute)
+            article.count_attempt(now, failing=True)
+    assert minutes == [0, 15, 45, 105, 225, 465, 945]
+    assert len(minutes) == MAX_RETRIES + 1
+
+
+def test_an_article_is_remembered_until_its_seed_is_deleted() -> None:
+    result = followed(entry("a"), entry("b"))
+    result.articles["news.test/a"].seed = "seed"
+    result.note([], NOW + 2 * KEEP, KEEP)
+    assert [*result.articles] == ["news.test/a"]
+    result.articles["news.test/a"].leave()
+    result.note([], NOW + 2 * KEEP, KEEP)
+    assert result.articles == {}
+
+
+def test_forgets_articles_that_the_feed_no_longer_names() -> None:
+    result = followed(entry("a"), entry("b"))
+    result.note([entry("b")], NOW + KEEP // 2, KEEP)
+    assert len(result.articles) == 2
+    result.note([entry("c", NOW + KEEP + 1)], NOW + KEEP + 1, KEEP)
+    assert [article.link[-1] for article in result.articles.values()] == ["b", "c"]
+
+
+def test_a_feed_that_names_others_each_time_fills_no_memory() -> None:
+    result = FeedState(FEED, FEED)
+    for day in range(25):
+        result.note([entry(f"{day}-{n}") for n in range(1000)], NOW + day, KEEP)
+    assert len(result.articles) == MAX_ARTICLES
+    assert min(article.seen_at for article in result.articles.values()) == NOW + 15
+
+
+def test_the_state_is_read_as_it_was_stored_and_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    with feed_state(FEED, file, dry=False) as (stored, store):
+        stored.note([entry("a"), entry("ü")], NOW, KEEP)
+        stored.etag, stored.failures = '"x"', 3
+        store()
+    with feed_state(FEED, file, dry=False) as (result, _):
+        assert result == stored
+    for junk in (b"", b"{", b"[]", b"\xff"):
+        file.write_bytes(junk)
+        with pytest.raises(InputError, match="is not a state of a feed; move it away"):  # noqa: SIM117
+            with feed_state(FEED, file, dry=True):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("seed", "left", "hours"),
+    [("seed", False, [0, 6, 18, 36, 60, 90]), ("seed", True, []), (None, False, [0])],
+)
+def test_an_article_is_read_less_and_less(seed: str | None, left: bool, hours: list[int]) -> None:
+    (article,) = followed(entry("a")).articles.values()
+    article.seed = seed
+    if left:
+        article.leave()
+    read = []
+    for hour in range(100):
+        if article.due(NOW + hour * HOUR_MS):
+            read.append(hour)
+            article.count_attempt(NOW + hour * HOUR_MS)
+    assert read == hours
