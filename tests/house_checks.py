@@ -21,7 +21,7 @@ from tests.private_parts import unlisted
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("encoder", "newsift", "worker")
 TORCH_IN_ENCODER = {
-    "star.py", "pooling_star.py", "entmax.py", "siamese.py", "torch_backend.py", "reference.py",
+    "star.py", "star_transformer.py", "entmax.py", "siamese.py", "torch_backend.py", "reference.py",
 }  # fmt: skip
 ARROW = re.compile(r"^    ([\w.]+) --> ([\w.]+)$", re.MULTILINE)
 SLOW_PATTERNS = [  # the check has to detect these

@@ -4,7 +4,6 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field, is_dataclass
 from difflib import get_close_matches
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -14,7 +13,7 @@ from msgspec import Meta
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig
-from train.model.encoders import BASELINE_KINDS, ENCODERS
+from train.model.encoders import ENCODERS
 
 RECIPES = Path(__file__).parent / "recipes"
 TEACHER = "teacher"
@@ -57,7 +56,6 @@ class Losses:
     neighbours: Weight = 0.0
     scores: Weight = 0.0
     cloze: Weight = 0.0
-    tokens: Weight = 0.0  # of single tokens, against the teacher's states
     margin: Positive = 0.075
     temperature: Positive = 0.05
 
@@ -92,8 +90,7 @@ class Steps:
     rate: Positive = 1e-3
     table_rate: Positive = 1e-3  # of token vectors and gates
     star_rate: Positive | None = None  # of ring, star and gain; `rate` by default
-    star_from: Annotated[float, Meta(ge=0, le=1)] = 0.0  # the share of steps before the star joins
-    warm_up: Annotated[int, Meta(ge=0)] = 0  # steps, and as many again for the star when it joins
+    warm_up: Annotated[int, Meta(ge=0)] = 0  # steps
     decay: bool = True  # linear, to zero
     clip: Positive = 1.0
     average_from: Annotated[float, Meta(ge=0, le=1)] = 1.0  # the share of steps before averaging
@@ -101,11 +98,6 @@ class Steps:
     judge_every: Count = 200
     patience: Annotated[int, Meta(ge=0)] = 0  # evaluations without improvement; 0 never stops early
     keep_every: Count = 200
-
-    @property
-    def joins(self) -> int:
-        """The first step with the star."""
-        return ceil(self.star_from * self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +119,6 @@ class Recipe:
             raise ValueError("mix is empty; name at least one λ")
         if not self.losses.vectors and any(map(self.has, TEXT_KINDS)):
             raise ValueError(f"batches: {', '.join(TEXT_KINDS)} need losses.vectors above 0")
-        if self.losses.tokens and (
-            self.encoder in BASELINE_KINDS or self.tokens.kind != "wordpiece"
-        ):
-            raise ValueError(
-                "losses.tokens: needs an encoder with a star and tokens.kind wordpiece"
-            )
-        if self.wordllama and self.losses.tokens:
-            raise ValueError("wordllama: goes with MiniLM's vectors of texts, not of tokens")
         if not self.losses.cloze and self.has("cloze"):
             raise ValueError("batches.cloze: needs losses.cloze above 0")
 
@@ -145,9 +129,7 @@ class Recipe:
     def needs_teacher(self) -> bool:
         """Whether the teacher's vectors are read."""
         losses = self.losses
-        return (
-            bool(losses.vectors or losses.scores or losses.tokens) or self.tokens.vectors == TEACHER
-        )
+        return bool(losses.vectors or losses.scores) or self.tokens.vectors == TEACHER
 
     @property
     def digest(self) -> str:

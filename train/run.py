@@ -20,7 +20,7 @@ from encoder.support.files import exclusive
 from encoder.text.tokenizer import Tokenizer
 from train.data.corpus import Corpus, read_corpus, read_everyday
 from train.data.readers import SkippedRows, share
-from train.loop.datasets import make_datasets, start_in_context
+from train.loop.datasets import make_datasets
 from train.loop.dev import Dev
 from train.loop.progress import ProgressLog
 from train.loop.steps import BatchSampler
@@ -29,7 +29,7 @@ from train.model.encoders import BASELINE_KINDS, Baseline, is_baseline, make_enc
 from train.model.export import CHECKED_TEXTS, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
-from train.teacher.stores import open_targets, open_vectors
+from train.teacher.stores import open_vectors
 
 BACKGROUND_POSTS = 20_000
 
@@ -90,14 +90,9 @@ def _train_model(order: TrainingOptions, log: ProgressLog) -> str:
     dev = Dev(order.data, reader, recipe, SkippedRows())
     if not len(dev):
         log.line("nothing falls into the dev split: no early stop, and the first λ is taken")
-    targets = None
-    if recipe.losses.tokens and store is not None:
-        targets = open_targets(store, start.vocabulary)
-    datasets = make_datasets(texts, reader, store, targets)
-    if targets is not None:
-        start = start_in_context(start, datasets, targets)
+    datasets = make_datasets(texts, reader, store)
     model = make_model(recipe, start).to(order.device)
-    sampler = BatchSampler(recipe, datasets, start.directions, targets)
+    sampler = BatchSampler(recipe, datasets, start.directions)
     data = fingerprint(texts, start, dev)
     trainer = Trainer(model, recipe, sampler.step, dev.judge, order.work, log, data)
     return write_result(order, trainer.run().cpu().eval(), start, dev, background)

@@ -1,6 +1,6 @@
 """Explanations by torch's gradients, for a model of any depth.
 
-With attention, norms and max-pooling choices fixed, y is affine in the token vectors. A token's
+With attention and max-pooling choices fixed, y is affine in the token vectors. A token's
 part of a product with y is the dot product of its vector and the gradient.
 """
 
@@ -9,11 +9,9 @@ from threading import Lock
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from encoder.model.config import Side
-from encoder.model.pooling_star import Norm, PoolingStar
 from encoder.model.siamese import Siamese
 from encoder.model.star import Attention
 from encoder.model.weights import F32, I32, I64, Weights
@@ -30,10 +28,8 @@ class ReferenceReader:
         self._model = Siamese.from_weights(weights).requires_grad_(False)
         self._attention: list[Tensor] = []
         for module in self._model.modules():
-            if isinstance(module, Attention | PoolingStar):
+            if isinstance(module, Attention):
                 module.shares.register_forward_hook(self._record)
-            if isinstance(module, Norm):
-                module.statistics.register_forward_hook(lambda _module, _given, x: x.detach())
         self._process, self._lock = os.getpid(), PerProcess(self._enter_process)
 
     def star_attention(self, ids: I32, side: Side) -> tuple[F32, F32]:
@@ -41,8 +37,6 @@ class ReferenceReader:
         with self._lock.get():
             self._read(ids, np.array([0, len(ids)]), side)
             ring, star = self._attention[-2:]
-        if self._model.pooling is not None:  # 2c+2 times [h, n], and no relay of its own
-            return ring.permute(2, 1, 0).numpy(), F.pad(star.T, (1, 0)).numpy()
         *window, first, relay = ring  # 2c+3 times [n, h]
         window[len(window) // 2] = window[len(window) // 2] + first
         return torch.stack([*window, relay], 2).numpy(), star.T.numpy()

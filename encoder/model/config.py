@@ -16,15 +16,14 @@ class Side(IntEnum):
     ARTICLE = 1
 
 
-STARS = ("paper", "pooling", "none")
+STARS = ("paper", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class AstConfig:
     """The settings of an Adaptive Siamese Transformer.
 
-    `star`: "paper" is the published form; "pooling" replaces the weights of the gated mean; "none"
-    leaves only the gated mean.
+    `star`: "paper" is the published form; "none" leaves only the gated mean.
     """
 
     dim: int = 300
@@ -58,8 +57,6 @@ class AstConfig:
             raise InputError(f"star: {self.star!r} is not one of {', '.join(STARS)}")
         if self.star != "paper" and not self.residual:
             raise InputError(f"star: {self.star} needs the gated mean; set residual: true")
-        if self.star == "pooling" and (self.layers > 1 or self.dim % self.heads):
-            raise InputError("star: pooling needs layers: 1, and heads that divide dim")
 
     @property
     def has_star(self) -> bool:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
-from encoder.model.pooling_star import PoolingStar
 from encoder.model.star import AdaptiveStar, Attention, Texts
 from encoder.model.weights import (
     CODES,
@@ -64,7 +63,6 @@ class Siamese(nn.Module):
         self.config = config
         self.embedding = nn.Parameter(torch.zeros(vocabulary, config.dim))
         self.star = AdaptiveStar(config) if config.star == "paper" else None
-        self.pooling = PoolingStar(config) if config.star == "pooling" else None
         self.residual = GatedMean(config, vocabulary) if config.residual else None
 
     def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> Tensor:
@@ -76,22 +74,10 @@ class Siamese(nn.Module):
         if self.residual is None:
             assert self.star is not None
             return cast(Tensor, self.star(vectors, offsets))
-        if self.pooling is not None:
-            return self.states(vectors, ids, offsets, side)[1]
         mean = cast(Tensor, self.residual(vectors, ids, offsets, side))
         if self.star is None:
             return mean
         return mean + self.residual.gain * cast(Tensor, self.star(vectors, offsets))
-
-    def states(
-        self, vectors: Tensor, ids: Tensor, offsets: Tensor, side: Side
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the states of the tokens [N, d], which have a loss of their own, and y [n, d]."""
-        if self.pooling is None:
-            return vectors, self.read(vectors, ids, offsets, side)
-        assert self.residual is not None
-        weight = self.residual.log_weight(ids, offsets, Texts.at(offsets, len(ids)), side)
-        return cast(tuple[Tensor, Tensor], self.pooling(vectors, weight, offsets))
 
     @classmethod
     def initial(cls, config: AstConfig, vectors: F32, seed: int = 0) -> Self:
@@ -107,12 +93,9 @@ class Siamese(nn.Module):
                 if isinstance(module, nn.Linear):
                     nn.init.xavier_uniform_(module.weight, generator=draw)
                     nn.init.zeros_(module.bias)
-                if isinstance(module, Attention | PoolingStar):
+                if isinstance(module, Attention):
                     share = torch.rand(module.raw_alpha.shape, generator=draw)
                     module.raw_alpha.copy_(share.logit(0.01))
-            if model.pooling is not None:  # it starts as a mean with unchanged tokens
-                nn.init.zeros_(model.pooling.output.weight)
-                nn.init.zeros_(model.pooling.star_query.weight)
         return model
 
     @classmethod

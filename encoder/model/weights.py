@@ -86,14 +86,6 @@ def shapes(config: AstConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
                 out, into = (d, inner) if p == "output" else (inner, d)
                 shape_of[f"layers.{i}.{part}.{p}.weight"] = (out, into)
                 shape_of[f"layers.{i}.{part}.{p}.bias"] = (out,)
-    if config.star == "pooling":
-        shape_of["pooling.alpha"] = (2, config.heads)  # of the ring, of the star
-        shape_of["pooling.near"] = (2 * config.window + 2, config.heads)
-        shape_of["pooling.norm.weight"] = shape_of["pooling.norm.bias"] = (d,)
-        for p in (*PROJECTIONS, "star_query", "star_key"):
-            out, into = (d, inner) if p == "output" else (inner, d)
-            shape_of[f"pooling.{p}.weight"] = (out, into)
-            shape_of[f"pooling.{p}.bias"] = (out,)
     if config.residual:
         if config.star == "paper":
             shape_of["residual.gain"] = (d,)

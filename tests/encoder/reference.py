@@ -96,54 +96,6 @@ def reference_star(weights: Weights, embedded: F64) -> Trace:
     return Trace(trace.nodes, trace.relays, trace.ring, trace.star, output)
 
 
-@dataclass(frozen=True)
-class PoolingTrace:
-    """What one text goes through in the pooling star."""
-
-    ring: list[F64]  # per token [heads, entries]: the window, then the relay
-    scales: list[tuple[float, float]]  # per token: the mean and the length of its vector
-    shares: F64  # [n, heads], how much of the text each token makes
-    output: F64  # [d]
-
-
-def reference_pooling(weights: Weights, embedded: F64, token_weight: F64) -> PoolingTrace:
-    """The pooling star over one text's token vectors [n, d], n ≥ 1, chunk by chunk."""
-    n, c, heads = len(embedded), weights.config.window, weights.config.heads
-    scale, shift = (weights[f"pooling.norm.{p}"].astype(np.float64) for p in ("weight", "bias"))
-    scales = [(float(e.mean()), float(np.sqrt(e.var() + 1e-5))) for e in embedded]
-    x = np.stack([(e - m) / s * scale + shift for e, (m, s) in zip(embedded, scales, strict=True)])
-
-    def split(name: str, one: F64) -> F64:
-        return affine(weights, f"pooling.{name}", one).reshape(heads, -1)
-
-    q, k, v, ks = ([split(p, one) for one in x] for p in ("query", "key", "value", "star_key"))
-    chunks = [range(start, min(start + 128, n)) for start in range(0, n, 128)]
-    ring_alpha, star_alpha = weights["pooling.alpha"]
-    near, width = weights["pooling.near"].astype(np.float64), np.sqrt(q[0].shape[1])
-    nodes, shares, ring = [], np.zeros((n, heads)), []
-    for chunk in chunks:
-        relay_k, relay_v = (np.mean([y[j] for j in chunk], axis=0) for y in (k, v))
-        star_q = split("star_query", np.mean([x[j] for j in chunk], axis=0))
-        part = sum(token_weight[j] for j in chunk)
-        for h in range(heads):
-            logits = [star_q[h] @ ks[j][h] / width + np.log(token_weight[j]) for j in chunk]
-            shares[chunk, h] = part * bisect_entmax(np.array(logits), float(star_alpha[h]))
-        for i in chunk:
-            there = [j for j in range(i - c, i + c + 1) if 0 <= j < n]
-            attended, mixed = [], []
-            for h in range(heads):
-                logits = [q[i][h] @ k[j][h] / width + near[j - i + c, h] for j in there]
-                logits.append(q[i][h] @ relay_k[h] / width + near[-1, h])
-                p = bisect_entmax(np.array(logits), float(ring_alpha[h]))
-                values = [*(v[j][h] for j in there), relay_v[h]]
-                attended.append(p)
-                mixed.append(sum(share * value for share, value in zip(p, values, strict=True)))
-            ring.append(np.stack(attended))
-            nodes.append(embedded[i] + affine(weights, "pooling.output", np.concatenate(mixed)))
-    wide = np.repeat(shares, len(embedded[0]) // heads, axis=1)  # [n, d]
-    return PoolingTrace(ring, scales, shares, (wide * np.stack(nodes)).sum(0))
-
-
 def position_bucket(place: int) -> int:
     """The bucket of one place in a text, counted up octave by octave: 0-7, 8-23, 24-55, …"""
     bucket, end, width = 0, 8, 16
@@ -164,8 +116,6 @@ def reference(weights: Weights, ids: Sequence[int], side: Side) -> F64:
     if len(ids) == 0:
         return np.zeros(weights.config.dim)
     embedded = weights.embedding[np.asarray(ids)].astype(np.float64)
-    if weights.config.star == "pooling":
-        return reference_pooling(weights, embedded, token_shares(weights, ids, side)).output
     if not weights.config.has_star:
         mean: F64 = token_shares(weights, ids, side) @ embedded
         return mean

@@ -21,9 +21,9 @@ from train.loop.checkpoint import Checkpoint
 from train.model.encoders import BASELINE, ENCODERS, read_baseline
 from train.recipe import RECIPES, parse, read_recipe
 from train.run import read_background_posts
-from train.teach import add_states, add_vectors
+from train.teach import add_vectors
 from train.teacher.minilm import WIDTH
-from train.teacher.store import STATES, TokenStates, VectorStore
+from train.teacher.store import VectorStore
 from train.teacher.stores import open_wordllama
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -95,36 +95,6 @@ def test_wordllama_teaches_beside_minilm(
     done = train(recipe=recipe)
     assert done.code == 0, done.err
     assert manifest(tmp_path / "model")["provenance"]["recipe"]["wordllama"] == 0.3
-
-
-def test_a_star_learns_from_the_teachers_token_states(
-    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("train.teacher.stores.Teacher", tiny.Teacher)
-    star = tiny.recipe(tmp_path)
-    text = star.read_text().replace("residual: true", "residual: true, star: pooling, window: 1")
-    star.write_text(text.replace("vectors: 1,", "vectors: 1, tokens: 0.5,"))
-    cache = train.cache = shutil.copytree(train.cache, tmp_path / "cache")
-    refused = train(recipe=star)
-    assert refused.code == 2
-    assert "train.teach --states" in refused.err
-    corpus = read_corpus(train.data, SkippedRows())
-    sizes = []
-    for count in (40, 60, 60):
-        states = TokenStates(cache / STATES, WIDTH)
-        add_states(corpus, 4, states, count, tiny.Teacher())
-        sizes.append(len(states))
-    assert 0 < sizes[0] < sizes[1] == sizes[2] < 60
-    done = train(recipe=star)
-    assert done.code == 0, done.err
-    with encoder.load(tmp_path / "model", device="cpu") as enc:
-        assert enc.path == "torch"
-        article = enc.articles(["a storm in the city"])
-        parts = enc.explain("a storm in the city", article)
-        assert sum(part for _, part in parts) == pytest.approx(
-            enc.posts(["a storm in the city"]).similarity(article)[0, 0], abs=1e-5
-        )
-        assert sum(share for _, share in enc.explain("a storm")) == pytest.approx(1, abs=1e-5)
 
 
 def test_the_background_holds_posts_that_do_not_train(

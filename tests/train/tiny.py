@@ -7,7 +7,7 @@ import numpy as np
 
 from encoder.embeddings import unit_rows
 from encoder.model.config import AstConfig
-from encoder.model.weights import F32, I32
+from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
@@ -51,9 +51,6 @@ class Teacher(minilm.Teacher):
 
     def texts(self, texts: Sequence[str]) -> F32:
         return vectors(texts)
-
-    def states(self, texts: Sequence[I32]) -> list[F32]:
-        return [vectors([LINES[i] for i in pieces]) for pieces in texts]
 
 
 class WordLlama:

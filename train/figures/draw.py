@@ -46,13 +46,10 @@ def draw_alpha(subject: Subject) -> list[Sheet]:
     weights = subject.encoder.model.weights
     if not weights.config.has_star:
         raise MissingDataError("needs a model with a star")
-    if weights.config.star == "pooling":
-        layers = [dict(zip(PARTS, weights["pooling.alpha"], strict=True))]
-    else:
-        layers = [
-            {part: weights[f"layers.{i}.{part}.alpha"] for part in PARTS}
-            for i in range(weights.config.layers)
-        ]
+    layers = [
+        {part: weights[f"layers.{i}.{part}.alpha"] for part in PARTS}
+        for i in range(weights.config.layers)
+    ]
     figure = page(2.6, 4.6 if len(layers) == 1 else 6.9)
     panels = figure.subplots(1, len(layers), sharey=True, squeeze=False)[0]
     for number, (axes, alphas) in enumerate(zip(panels, layers, strict=True), 1):

@@ -1,7 +1,7 @@
 """Training texts as tokens, with the teacher's vectors if the recipe needs them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,22 +14,19 @@ from encoder.text.tokenizer import Tokenizer, Tokens
 from train.data.corpus import Corpus
 from train.data.readers import TrainingArticle, story_key
 from train.loop.token_rows import Flat
-from train.model.start import StartingPoint
 from train.teacher.minilm import whole
-from train.teacher.store import TextVectors, TokenTargets
+from train.teacher.store import TextVectors
 
 MIN_TOKENS = 3  # shorter texts lose no tokens
-MIN_STATES = 5  # of a token whose vector starts at their mean
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Texts of one kind, with the teacher's vectors and states."""
+    """Texts of one kind, with the teacher's vectors."""
 
     tokens: Tokens
     teacher: Tensor | None  # [n, teacher], unit
     story: I64  # [n], the same for copies of one article
-    states: I64 | None = None  # [n], the first row of the teacher's token states, or -1
 
     def __len__(self) -> int:
         return len(self.tokens.offsets) - 1
@@ -40,18 +37,11 @@ class Dataset:
 
     def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
         """Return the first `cap` tokens of each text, with random tokens dropped."""
-        places = self.places(drop, rng, cap)
-        return flat([ids[place] for ids, place in zip(self.texts(), places, strict=True)])
-
-    def texts(self) -> list[I32]:
-        return np.split(self.tokens.ids, self.tokens.offsets[1:-1])[: len(self)]
-
-    def places(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> list[I64]:
-        """Return the first `cap` token indices of each text, with random ones dropped."""
-        places = [np.arange(len(ids))[:cap] for ids in self.texts()]
+        texts = np.split(self.tokens.ids, self.tokens.offsets[1:-1])[: len(self)]
+        texts = [ids[:cap] for ids in texts]
         if drop:
-            places = [p[rng.random(len(p)) >= drop] if len(p) > MIN_TOKENS else p for p in places]
-        return places
+            texts = [x[rng.random(len(x)) >= drop] if len(x) > MIN_TOKENS else x for x in texts]
+        return flat(texts)
 
 
 def concat_rows(*parts: tuple[Dataset, I64]) -> Dataset:
@@ -69,14 +59,7 @@ def concat_rows(*parts: tuple[Dataset, I64]) -> Dataset:
         Tokens(ids.ids, ids.offsets, words),
         torch.cat(teacher) if len(teacher) == len(parts) else None,
         np.concatenate([dataset.story[indices] for dataset, indices in parts]),
-        states_of(parts),
     )
-
-
-def states_of(parts: Sequence[tuple[Dataset, I64]]) -> I64 | None:
-    """Concatenate `states` of the rows, if every dataset has it."""
-    starts = [dataset.states[indices] for dataset, indices in parts if dataset.states is not None]
-    return np.concatenate(starts) if len(starts) == len(parts) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,18 +77,13 @@ class Datasets:
     headlines: I64  # [bodies]: the index of each body's title in posts
 
 
-def make_datasets(
-    texts: Corpus, reader: Tokenizer, store: TextVectors | None, targets: TokenTargets | None = None
-) -> Datasets:
-    """Tokenize the texts, with the teacher's vectors from `store` and states from `targets`."""
+def make_datasets(texts: Corpus, reader: Tokenizer, store: TextVectors | None) -> Datasets:
+    """Tokenize the texts, with the teacher's vectors from `store`."""
     numbers: dict[str, int] = {}  # by story key
 
     def posts(own: Sequence[str]) -> Dataset:
         teacher = None if store is None else torch.from_numpy(unit_rows(store.get(own)))
-        dataset = Dataset(reader.posts(own), teacher, np.arange(len(own)))
-        return (
-            dataset if targets is None else replace(dataset, states=targets.starts(dataset.texts()))
-        )
+        return Dataset(reader.posts(own), teacher, np.arange(len(own)))
 
     def articles(own: Sequence[TrainingArticle], read: Sequence[TrainingArticle | str]) -> Dataset:
         teacher = None if store is None else torch.from_numpy(whole(own, store.get))
@@ -128,24 +106,6 @@ def make_datasets(
         np.array(own, np.int64).reshape(-1, 2),
         np.array([at[title] for title, _ in with_title], np.int64),
     )
-
-
-def start_in_context(
-    start: StartingPoint, datasets: Datasets, targets: TokenTargets
-) -> StartingPoint:
-    """Start each token at the mean of the teacher's states, if it has at least MIN_STATES."""
-    assert start.directions is not None
-    total = np.zeros((len(start.vectors), len(start.directions)), np.float32)
-    count = np.zeros(len(total))
-    for dataset in (datasets.posts, datasets.sentences):
-        assert dataset.states is not None
-        for row, ids in zip(dataset.states.tolist(), dataset.texts(), strict=True):
-            if row >= 0:
-                np.add.at(total, ids, targets.read(row, ids, np.arange(len(ids))))
-                np.add.at(count, ids, 1)
-    mean = unit_rows(total @ start.directions.numpy())
-    often = (count >= MIN_STATES)[:, None]
-    return replace(start, vectors=np.where(often, mean, start.vectors))
 
 
 def flat(parts: Sequence[I32]) -> Flat:

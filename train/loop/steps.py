@@ -17,7 +17,6 @@ from encoder.model.weights import I64
 from train.loop.datasets import Dataset, Datasets, concat_rows, flat
 from train.loop.token_rows import StepRows, TokenTable
 from train.recipe import KINDS, Recipe
-from train.teacher.store import TokenTargets
 
 NEVER = -1e4
 EPSILON = 0.1  # how much easier a mined pair may be than the hardest of the other kind
@@ -124,11 +123,8 @@ class Step:
 class BatchSampler:
     """Samples the training steps of a recipe."""
 
-    def __init__(
-        self, recipe: Recipe, datasets: Datasets, directions: Tensor | None,
-        targets: TokenTargets | None = None,
-    ) -> None:  # fmt: skip
-        self.recipe, self.datasets, self._targets = recipe, datasets, targets
+    def __init__(self, recipe: Recipe, datasets: Datasets, directions: Tensor | None) -> None:
+        self.recipe, self.datasets = recipe, datasets
         self._directions = directions  # [teacher, d]: from the teacher's vectors to the model's
         self._long = np.flatnonzero(np.diff(datasets.articles.tokens.offsets) > CLOZE_ARTICLE)
         self._kinds = [kind for kind in KINDS if recipe.has(kind) and self._count(kind)]
@@ -161,32 +157,15 @@ class BatchSampler:
         size = batches.article_size if kind == "articles" else batches.post_size
         as_posts = kind in ("posts", "sentences")
         dataset = concat_rows((every, sample(rng, len(every), size)))
-        places = dataset.places(batches.drop, rng)
-        rows = table.rows(flat([x[at] for x, at in zip(dataset.texts(), places, strict=True)]))
-        states, vectors = rows.read(0, Side.POST if as_posts else Side.ARTICLE)
+        rows = table.rows(dataset.take(batches.drop, rng))
+        vectors = rows.embed(0, Side.POST if as_posts else Side.ARTICLE)
         assert dataset.teacher is not None
         teacher, losses = self._project(dataset.teacher).to(vectors.device), self.recipe.losses
         loss = losses.vectors * vector_loss(vectors, teacher)
         if losses.neighbours:
             near = agree(vectors @ teacher.T, teacher @ teacher.T, losses.temperature)
             loss = loss + losses.neighbours * near
-        if losses.tokens and dataset.states is not None and (dataset.states >= 0).any():
-            loss = loss + losses.tokens * self._token_loss(dataset, places, states)
         return Step(kind, rows, loss)
-
-    def _token_loss(self, dataset: Dataset, places: list[I64], states: Tensor) -> Tensor:
-        """Compute the loss of token states [N, d], for texts with teacher states."""
-        assert dataset.states is not None
-        assert self._targets is not None
-        starts = np.repeat(dataset.states, list(map(len, places)))
-        teacher = [
-            self._targets.read(int(start), ids, at)
-            for start, ids, at in zip(dataset.states, dataset.texts(), places, strict=True)
-            if start >= 0
-        ]
-        goal = self._project(torch.from_numpy(np.concatenate(teacher))).to(states.device)
-        rows = states[torch.from_numpy(starts >= 0).to(states.device)]  # [N, d], as `goal`
-        return 1 - F.cosine_similarity(rows, goal, dim=1).mean()
 
     def _pair_step(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """Train pairs of post and article, and of headline and body."""

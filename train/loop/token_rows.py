@@ -28,7 +28,6 @@ AT_ONCE = {"cpu": 2**13, "cuda": 2**22}  # tokens; more are not faster
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 VECTORS, GATES = "embedding", "residual.log_gates"
-RESIDUAL = "residual"
 TABLES = (VECTORS, GATES)
 
 
@@ -76,10 +75,6 @@ class StepRows:
 
     def embed(self, batch: int, side: Side) -> Tensor:
         """Compute the unit vectors of the texts of one batch: [n, d]."""
-        return self.read(batch, side)[1]
-
-    def read(self, batch: int, side: Side) -> tuple[Tensor, Tensor]:
-        """Compute the token states of one batch [N, d], and its texts' unit vectors [n, d]."""
         ids = self._place[self._ends[batch] : self._ends[batch + 1]]
         offsets = self._batches[batch].offsets
         tensors = {name: rows.T if name == GATES else rows for name, rows in self.leaves.items()}
@@ -89,8 +84,7 @@ class StepRows:
             ends = torch.from_numpy(own - own[0]).to(ids.device)
             block = (ids[own[0] : own[-1]], ends, side)
             parts.append(self._table.run(tensors, block))
-        states, vectors = (torch.cat(list(part)) for part in zip(*parts, strict=True))
-        return states, F.normalize(vectors, dim=1)
+        return F.normalize(torch.cat(parts), dim=1)
 
     def gradient_sum(self) -> Tensor:
         """Sum the gradients; the result is finite only if all of them are."""
@@ -123,36 +117,12 @@ class TokenTable:
             if name not in TABLES and parameter.requires_grad
         }
         self.device = parameters[VECTORS].device
-        self.star = True  # false trains only the gated mean, many times as fast
 
     def rows(self, *batches: Flat) -> StepRows:
         return StepRows(self, batches)
 
-    def run(
-        self, tensors: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]
-    ) -> tuple[Tensor, Tensor]:
-        """Compute token states [N, d] and text vectors [n, d], with `tensors` as the tables."""
-        ids, offsets, side = block
-        token_vectors = F.embedding(ids, tensors[VECTORS])
-        if not self.star and GATES in tensors:
-            mean = self.model.get_submodule(RESIDUAL)
-            gates = {GATES.removeprefix(f"{RESIDUAL}."): tensors[GATES]}
-            return token_vectors, functional_call(mean, gates, (token_vectors, ids, offsets, side))
+    def run(self, tensors: dict[str, Tensor], block: tuple[Tensor, Tensor, Side]) -> Tensor:
+        """Compute text vectors [n, d], with `tensors` as the tables."""
         with bf16_autocast(self.device, self._in_bf16):
-            if not isinstance(self.model, Siamese):
-                return token_vectors, functional_call(self.model, tensors, block).float()
-            below = {f"model.{name}": rows for name, rows in tensors.items()}
-            states, vectors = functional_call(States(self.model), below, block)
-            return states.float(), vectors.float()
-
-
-class States(nn.Module):
-    """Adapts a model to return token states as well as text vectors."""
-
-    def __init__(self, model: Siamese) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: Tensor, offsets: Tensor, side: Side) -> tuple[Tensor, Tensor]:
-        vectors = F.embedding(ids, self.model.embedding)
-        return self.model.states(vectors, ids, offsets, side)
+            vectors: Tensor = functional_call(self.model, tensors, block)
+            return vectors.float()

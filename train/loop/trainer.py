@@ -18,7 +18,7 @@ from train.loop.token_rows import TABLES, TokenTable
 from train.recipe import Recipe, Steps
 
 LAST, BEST, LOG = "last.safetensors", "best.safetensors", "log.jsonl"
-STAR_PREFIXES = ("star.", "pooling.", "residual.gain")  # of parameter names
+STAR_PREFIXES = ("star.", "residual.gain")  # of parameter names
 
 MakeStep = Callable[[TokenTable, int], Step]
 """Makes the step of this number; deterministic."""
@@ -79,7 +79,6 @@ class Trainer:
 
     def _step(self) -> None:
         steps = self.recipe.steps
-        self._table.star = self.progress.step >= steps.joins
         step = self._make_step(self._table, self.progress.step)
         self._refuse(step.kind, "loss", step.loss)
         self._adam.zero_grad()
@@ -87,9 +86,8 @@ class Trainer:
         length = nn.utils.clip_grad_norm_(self._table.rest.values(), self.recipe.steps.clip)
         self._refuse(step.kind, "gradient", length + step.rows.gradient_sum())
         scale = schedule(steps, self.progress.step)
-        star_scale = schedule(steps, self.progress.step, steps.joins)
         for group, rate in zip(self._adam.param_groups, self._rates, strict=True):
-            group["lr"] = rate * (star_scale if group["star"] else scale)
+            group["lr"] = rate * scale
         self._adam.step()
         step.rows.step(self.recipe.steps.table_rate * scale)
         self.progress.step += 1
@@ -123,9 +121,7 @@ class Trainer:
         figures = self._evaluate_model(self.model.eval())
         self.model.train().load_state_dict(current)
         progress, steps = self.progress, self.recipe.steps
-        if progress.step <= steps.joins < steps.count:
-            pass  # a model without its star does not count
-        elif figures["score"] >= progress.best:  # without dev data the last is the best
+        if figures["score"] >= progress.best:  # without dev data the last is the best
             progress.best, progress.best_step = figures["score"], progress.step
             progress.since_best = 0
             Checkpoint(candidate, {"step": progress.step} | figures).write(self._work / BEST)
@@ -202,13 +198,13 @@ def parameter_groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
     for name, parameter in rest.items():
         of_star = name.startswith(STAR_PREFIXES)
         rate = (steps.star_rate or steps.rate) if of_star else steps.rate
-        groups.append({"params": [parameter], "lr": rate, "star": of_star})
+        groups.append({"params": [parameter], "lr": rate})
     return groups
 
 
-def schedule(steps: Steps, number: int, since: int = 0) -> float:
-    """The factor of the rate: warm-up from step `since`, and linear decay to zero."""
-    rise = min(1.0, max(0, number - since + 1) / steps.warm_up) if steps.warm_up else 1.0
+def schedule(steps: Steps, number: int) -> float:
+    """The factor of the rate: warm-up, and linear decay to zero."""
+    rise = min(1.0, (number + 1) / steps.warm_up) if steps.warm_up else 1.0
     return rise * (1 - number / steps.count if steps.decay else 1.0)
 
 

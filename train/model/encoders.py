@@ -15,7 +15,6 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from encoder.errors import InputError, ModelError
 from encoder.model.config import AstConfig, Side
-from encoder.model.pooling_star import PoolingStar
 from encoder.model.siamese import Siamese
 from encoder.model.star import Attention, Texts, neighbours
 from encoder.model.weights import F32
@@ -26,11 +25,7 @@ from train.loop.checkpoint import Checkpoint
 NGRAMS = (1, 2, 3, 4)
 FIXED_ALPHA = {  # before the sigmoid
     "ast-softmax": -torch.inf, "ast-sparsemax": torch.inf, "ast-entmax15": 0.0,
-    "ast-ring": -torch.inf, "ast-pool": -torch.inf,
 }  # fmt: skip
-# Parts of a pooling star that stay at zero: without the query of its pooling, tokens are weighted
-# by their gates alone; without the ring's output, no token changes.
-ZERO_PARTS = {"ast-ring": "star_query", "ast-pool": "output"}
 
 
 class TableEncoder(nn.Module):
@@ -124,12 +119,8 @@ def make_encoder(kind: str, config: AstConfig, vectors: F32, seed: int) -> nn.Mo
     model = Siamese.initial(config, vectors, seed)
     if kind in FIXED_ALPHA:  # ablation: one fixed α for all heads
         for module in model.modules():
-            if isinstance(module, Attention | PoolingStar):
+            if isinstance(module, Attention):
                 module.raw_alpha.requires_grad_(False).fill_(FIXED_ALPHA[kind])
-    if kind in ZERO_PARTS:
-        if model.pooling is None:
-            raise InputError(f"encoder: {kind} is a part of the pooling star; set star: pooling")
-        model.pooling.get_submodule(ZERO_PARTS[kind]).requires_grad_(False)
     return model
 
 

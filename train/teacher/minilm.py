@@ -14,7 +14,7 @@ from torch import Tensor
 
 from encoder.embeddings import unit_rows
 from encoder.errors import InputError
-from encoder.model.weights import F32, I32
+from encoder.model.weights import F32
 from encoder.support.files import cache_root
 from train.data.readers import TrainingArticle
 from train.teacher.store import VectorStore
@@ -99,21 +99,6 @@ class Teacher:
             )  # [block, 3]
             vectors.append(self._last_states(ids, torch.ones_like(ids)).mean(1))
         return np.asarray(torch.cat(vectors).numpy(), dtype=np.float32)
-
-    @torch.inference_mode()
-    def states(self, texts: Sequence[I32]) -> list[F32]:
-        """The last state of each word piece of texts: of each [pieces, 384]."""
-        lines = self.vocabulary()
-        head, tail = lines.index("[CLS]"), lines.index("[SEP]")
-        ids = torch.zeros(len(texts), max(map(len, texts)) + 2, dtype=torch.int64)
-        real = torch.zeros_like(ids)
-        for row, pieces in enumerate(texts):
-            ids[row, : len(pieces) + 2] = torch.tensor([head, *pieces.tolist(), tail])
-            real[row, : len(pieces) + 2] = 1
-        states = self._last_states(ids, real).numpy()
-        return [
-            np.asarray(row[1 : len(pieces) + 1]) for row, pieces in zip(states, texts, strict=True)
-        ]
 
     def _last_states(self, ids: Tensor, real: Tensor) -> Tensor:
         """Compute the last state of each word piece, on the CPU in float32: [n, pieces, 384]."""

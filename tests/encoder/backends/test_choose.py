@@ -113,7 +113,7 @@ def test_auto_takes_the_kernel_also_beside_a_gpu(
 def test_a_gpu_that_torch_cannot_use_leaves_a_star_to_the_cpu(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = small_model(star="pooling")
+    model = small_model(star="paper")
     monkeypatch.setattr(backends, "cuda_present", lambda: True)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with caplog.at_level(logging.WARNING, "newsift.encoder"):

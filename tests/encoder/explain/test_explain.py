@@ -19,7 +19,6 @@ from encoder.text.tokenizer import Word
 from tests.encoder.reference import (
     affine,
     reference,
-    reference_pooling,
     reference_star,
     token_shares,
 )
@@ -155,9 +154,7 @@ SHAPES = (
     AstConfig(dim=5, heads=1, head_dim=4, window=0, layers=2),
     AstConfig(dim=9, heads=3, head_dim=2, window=3, layers=3, residual=True),
     AstConfig(dim=1, heads=1, head_dim=1, window=1, layers=1),
-    AstConfig(dim=6, heads=2, head_dim=4, window=2, star="pooling", residual=True),
 )
-POOLING = len(SHAPES) - 1
 token_texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=9, unique=True)
 
 
@@ -185,7 +182,7 @@ def unit_vectors(count: int, dim: int, seed: int) -> F32:
 
 
 @settings(max_examples=40)
-@given(st.integers(0, POOLING), st.integers(0, 9), token_texts, st.sampled_from(Side))
+@given(st.integers(0, len(SHAPES) - 1), st.integers(0, 9), token_texts, st.sampled_from(Side))
 def test_parts_are_what_the_cosine_loses_without_the_token(
     shape: int, seed: int, text: list[int], side: Side
 ) -> None:
@@ -199,23 +196,6 @@ def test_parts_are_what_the_cosine_loses_without_the_token(
     y = reference(weights, text, side)
     cosine = row[0] @ y / np.linalg.norm(y)
     assert parts.sum(dtype=np.float64) + biases == pytest.approx(cosine, abs=len(text) * allowed)
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 9), token_texts, st.sampled_from(Side))
-def test_the_attention_of_a_pooling_star_is_the_oracles(
-    seed: int, text: list[int], side: Side
-) -> None:
-    weights, reader = model(POOLING, seed)
-    tokens = weights.embedding[text].astype(np.float64)
-    expected = reference_pooling(weights, tokens, token_shares(weights, text, side))
-    ring, star = reader.star_attention(np.array(text, np.int32), side)
-    np.testing.assert_allclose(star[:, 1:], expected.shares.T, atol=1e-5)
-    assert ring.sum(2) == pytest.approx(np.ones(ring.shape[:2]), abs=1e-5)
-    for i, p in enumerate(expected.ring):
-        first = max(0, i - 2) - i + 2
-        np.testing.assert_allclose(ring[i, :, first : first + p.shape[1] - 1], p[:, :-1], atol=1e-5)
-        np.testing.assert_allclose(ring[i, :, -1], p[:, -1], atol=1e-5)
 
 
 def test_many_pairs_have_the_parts_of_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,8 +219,6 @@ F64 = NDArray[np.float64]
 def held(weights: Weights, ids: Sequence[int], side: Side) -> Callable[[F64], F64]:
     """Token vectors [n, d] → y [d], affine: attention, maxima and gates are those of these ids."""
     n, c = len(ids), weights.config.window
-    if weights.config.star == "pooling":
-        return held_pooling(weights, ids, side)
     trace = reference_star(weights, embedded(weights, ids))
     highest = trace.nodes[-1].argmax(0)
 
@@ -256,29 +234,6 @@ def held(weights: Weights, ids: Sequence[int], side: Side) -> Callable[[F64], F6
         y: F64 = (np.array([nodes[i][d] for d, i in enumerate(highest)]) + relay) / 2
         if weights.config.residual:
             y = weights["residual.gain"] * y + token_shares(weights, ids, side) @ tokens
-        return y
-
-    assert n > 0
-    return y_of
-
-
-def held_pooling(weights: Weights, ids: Sequence[int], side: Side) -> Callable[[F64], F64]:
-    """The same of a pooling star; a text here is one chunk."""
-    n, c, heads = len(ids), weights.config.window, weights.config.heads
-    trace = reference_pooling(weights, embedded(weights, ids), token_shares(weights, ids, side))
-    scale, shift = (weights[f"pooling.norm.{p}"].astype(np.float64) for p in ("weight", "bias"))
-    wide = np.repeat(trace.shares, weights.config.dim // heads, axis=1)
-
-    def y_of(tokens: F64) -> F64:
-        rows = zip(tokens, trace.scales, strict=True)
-        x = [(e - mean) / length * scale + shift for e, (mean, length) in rows]
-        v = np.stack([affine(weights, "pooling.value", one).reshape(heads, -1) for one in x])
-        nodes = []
-        for i, p in enumerate(trace.ring):
-            values = np.concatenate([v[max(0, i - c) : i + c + 1], v.mean(0)[None]])
-            mixed = np.einsum("he,ehk->hk", p, values).ravel()
-            nodes.append(tokens[i] + affine(weights, "pooling.output", mixed))
-        y: F64 = (wide * np.stack(nodes)).sum(0)
         return y
 
     assert n > 0
@@ -315,8 +270,6 @@ def biases_part(weights: Weights, ids: Sequence[int], side: Side, row: F32 | F64
 
 def settled(weights: Weights, ids: Sequence[int]) -> bool:
     """Whether no rounding can change which token max-pooling takes."""
-    if weights.config.star == "pooling":
-        return True
     nodes = reference_star(weights, embedded(weights, ids)).nodes[-1]
     if len(nodes) == 1:
         return True

@@ -58,16 +58,6 @@ def test_a_figure_has_the_same_bytes_each_time(name: str, subject: Subject) -> N
         assert b"<dc:date>" not in made["svg"]
 
 
-def test_the_alphas_of_a_pooling_star_are_drawn(tmp_path: Path) -> None:
-    write_model(tmp_path / "model", small_model(star="pooling"))
-    subject = Subject(str(tmp_path / "model"), None, tmp_path / "none", None, 0.01, "cpu")
-    (sheet,) = FIGURES["alpha"](subject)
-    (axes,) = sheet.figure.axes
-    ring_and_star = [line for line in axes.lines if line.get_label() in ("ring", "star")]
-    drawn = np.array([line.get_ydata() for line in ring_and_star])
-    np.testing.assert_array_equal(drawn, subject.encoder.model.weights["pooling.alpha"])
-
-
 def test_a_figure_without_data_is_skipped(subject: Subject, tmp_path: Path) -> None:
     messages: list[str] = []
     bare = Subject(subject.model, None, tmp_path / "none", None, 0.01, "cpu")

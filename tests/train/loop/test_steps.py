@@ -15,14 +15,13 @@ from torch import Tensor
 
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from encoder.text.vocabulary import WordPiece
 from tests.encoder.small import LINES
 from tests.train import tiny
 from tests.train.folders import THINGS, training_folder
 from tests.train.tiny import reader
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, SkippedRows, TrainingArticle
-from train.loop.datasets import Datasets, concat_rows, make_datasets
+from train.loop.datasets import Datasets, make_datasets
 from train.loop.steps import (
     BatchSampler,
     ScoreBatch,
@@ -31,7 +30,6 @@ from train.loop.steps import (
     copies,
     mine_pairs,
     pairwise_sigmoid,
-    sample,
     triplet,
     vector_loss,
 )
@@ -39,7 +37,7 @@ from train.loop.token_rows import TokenTable
 from train.model.encoders import make_encoder
 from train.recipe import KINDS, Losses, Recipe, read_recipe
 from train.teacher.minilm import WIDTH
-from train.teacher.store import Pieces, TokenStates, TokenTargets, VectorStore
+from train.teacher.store import VectorStore
 
 HEAT = 0.05
 
@@ -218,39 +216,6 @@ def test_kinds_of_steps_have_the_shares_of_the_recipe(recipe: Recipe, datasets: 
         pairs=2, posts=2, sentences=1, articles=1, claims=1, cloze=1
     ).items():
         assert abs(kinds.count(kind) / 140 - share / 8) < 0.1
-
-
-def test_the_token_loss_is_the_cosine_to_the_teachers_states(
-    recipe: Recipe, datasets: Datasets, tmp_path: Path
-) -> None:
-    texts = datasets.posts.texts()
-    pieces, store = Pieces(WordPiece.from_lines(LINES), len(LINES)), TokenStates(tmp_path, WIDTH)
-    short = list({x.tobytes(): x for x in texts if 3 <= len(x) <= 8}.values())
-    rng = np.random.default_rng(2)
-    store.add(short, [rng.standard_normal((len(x), WIDTH)).astype(np.float32) for x in short])
-    targets = TokenTargets(store, pieces)
-    posts = replace(datasets.posts, states=targets.starts(texts))
-    datasets = replace(datasets, posts=posts)
-    plans = [only(recipe, "posts", vectors=1.0, tokens=weight) for weight in (0.0, 2.0)]
-    plans = [replace(plan, batches=replace(plan.batches, drop=0.3)) for plan in plans]
-    without, whole = (
-        BatchSampler(plan, datasets, DIRECTIONS, targets).step(table(recipe), 4) for plan in plans
-    )
-    rng = np.random.default_rng([0, 4])
-    rng.choice(["posts"], p=[1.0])
-    chosen = sample(rng, len(posts), plans[0].batches.post_size)
-    places = concat_rows((posts, chosen)).places(0.3, rng)
-    tokens, gaps = table(recipe), []
-    for text, at in zip(chosen, places, strict=True):
-        if posts.states is not None and posts.states[text] >= 0:
-            for i in at:
-                row = store.read(posts.states[text] + np.array([i]))[0]
-                goal = torch.from_numpy(row) @ DIRECTIONS
-                state = tokens.optimizers["embedding"].table[texts[text][i]]
-                gaps.append(1 - torch.cosine_similarity(state, goal, dim=0).item())
-    assert len(gaps) > 20
-    expected = without.loss.item() + 2.0 * float(np.mean(gaps))
-    assert whole.loss.item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:

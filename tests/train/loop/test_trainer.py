@@ -104,25 +104,15 @@ def test_a_crashed_run_ends_like_an_uninterrupted_one(
     assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize(
-    ("value", "star_from", "best"),
-    [
-        ([0.1, 0.9, 0.5, 0.2], 0.0, 1),
-        ([0.9, 0.8, 0.2, 0.3], 0.5, 3),
-        ([0.1, 0.9, 0.5, 0.2], 1.0, 1),
-    ],
-)
-def test_the_best_state_with_its_star_is_returned(
-    value: list[float], star_from: float, best: int, tmp_path: Path
-) -> None:
-    scores, seen = iter(value), list[dict[str, Tensor]]()
+def test_the_best_state_is_returned(tmp_path: Path) -> None:
+    scores, seen = iter([0.1, 0.9, 0.5, 0.2]), list[dict[str, Tensor]]()
 
     def scripted(model: nn.Module) -> dict[str, float]:
         seen.append(state(model))
         return {"score": next(scores)}
 
-    model = Trainer(fresh(), recipe(star_from=star_from), Towards(), scripted, tmp_path).run()
-    assert same(state(model), seen[best])
+    model = Trainer(fresh(), recipe(), Towards(), scripted, tmp_path).run()
+    assert same(state(model), seen[1])
 
 
 def test_patience_ends_a_run_without_progress(tmp_path: Path) -> None:
@@ -292,22 +282,3 @@ def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.Monke
     for whole, half in zip(*made, strict=True):
         assert torch.equal(whole, half) == (not fast)
         assert torch.allclose(whole, half, atol=0.02 * float(whole.abs().max()))
-
-
-def test_before_the_star_joins_only_the_gated_mean_learns(tmp_path: Path) -> None:
-    batch = Flat(np.array([3, 7, 3, 11, 0], np.int32), np.array([0, 3, 5]))
-    model = fresh()
-    table = TokenTable(model)
-    together = table.rows(batch).embed(0, Side.ARTICLE)
-    table.star = False
-    alone = table.rows(batch).embed(0, Side.ARTICLE)
-    assert torch.allclose(alone, together, atol=1e-6)  # the star's gain begins at zero
-    before = {name: value.clone() for name, value in model.named_parameters()}
-    late = recipe(star_from=1.0)
-    trained = Trainer(model, late, Towards(), judge, tmp_path / "late").run()
-    for name, value in trained.named_parameters():
-        same_as_before = torch.equal(value, before[name])
-        assert same_as_before == (name.startswith("star.") or name == "residual.gain"), name
-    joined = fresh()
-    Trainer(joined, recipe(star_from=0.5), Towards(), judge, tmp_path / "joined").run()
-    assert joined.get_parameter("residual.gain").any()

@@ -5,21 +5,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
-from encoder.model.siamese import Siamese
 from encoder.model.star import Attention
-from train.model.encoders import ENCODERS, NGRAMS, ZERO_PARTS, Cnn, Gru, Mean, make_encoder
+from train.model.encoders import ENCODERS, NGRAMS, Cnn, Gru, Mean, make_encoder
 
 CONFIG = AstConfig(dim=12, heads=2, head_dim=6, window=1)
-POOLING = AstConfig(dim=12, heads=2, head_dim=6, window=1, star="pooling", residual=True)
 LENGTHS = (5, 1, 0, 3, 9)
 
 
 def made(kind: str) -> nn.Module:
     vectors = np.random.default_rng(1).standard_normal((30, CONFIG.dim), dtype=np.float32)
-    config = POOLING if kind in ZERO_PARTS else CONFIG
-    return make_encoder(kind, config, vectors, 7).double().eval()
+    return make_encoder(kind, CONFIG, vectors, 7).double().eval()
 
 
 def texts() -> tuple[Tensor, Tensor]:
@@ -90,23 +86,3 @@ def test_an_ablation_keeps_its_alpha(kind: str, alpha: float) -> None:
     optimizer.step()
     heads = [m.alpha for m in model.modules() if isinstance(m, Attention)]
     assert all(torch.equal(head, torch.full_like(head, alpha)) for head in heads)
-
-
-@pytest.mark.parametrize("kind", list(ZERO_PARTS))
-def test_half_of_a_pooling_star_stays_out(kind: str) -> None:
-    model, (ids, offsets) = made(kind), texts()
-    assert isinstance(model, Siamese)
-    assert model.residual is not None
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.rand_like(parameter))
-    nodes, y = model.states(model.embedding[ids], ids, offsets, Side.POST)
-    assert torch.equal(nodes, model.embedding[ids]) == (kind == "ast-pool")
-    mean = model.residual(nodes, ids, offsets, Side.POST)
-    assert torch.allclose(y, mean) == (kind == "ast-ring")
-
-
-def test_half_of_a_pooling_star_needs_one() -> None:
-    with pytest.raises(InputError):
-        make_encoder("ast-ring", CONFIG, np.zeros((30, CONFIG.dim), np.float32), 7)

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 
 from encoder.errors import InputError
-from encoder.model.weights import F32, I32
-from encoder.text.vocabulary import WordPiece
+from encoder.model.weights import F32
 from tests.train import tiny
 from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, with_cache
 from train.teacher.store import (
     KEY_BYTES,
-    Pieces,
     TeacherPair,
-    TokenStates,
-    TokenTargets,
     VectorStore,
 )
 
@@ -83,72 +79,6 @@ def test_an_article_falls_into_chunks_the_first_with_its_title() -> None:
     assert [len(chunk.split()) for chunk in result[:-1]] == [CHUNK_WORDS] * (len(result) - 1)
     assert len(chunks("", "word " * 5000)) == CHUNKS
     assert chunks("", "") == []
-
-
-LINES = ["[UNK]", "storm", "##s", "sea", "##side"]
-WHOLE = ["storms", "seaside"]
-VOCABULARY = WordPiece.from_lines([*LINES, *WHOLE])
-
-
-def ids(*pieces: int) -> I32:
-    return np.array(pieces, np.int32)
-
-
-def states(pieces: int, seed: int = 0) -> F32:
-    return np.random.default_rng(seed).standard_normal((pieces, 4)).astype(np.float32)
-
-
-def near(result: F32, expected: F32) -> bool:
-    """Whether states are equal but for their rounding to int8."""
-    return bool(np.abs(result - expected).max() <= np.abs(expected).max() / 127)
-
-
-def test_states_are_there_by_the_pieces_after_a_restart(tmp_path: Path) -> None:
-    first, second, third = ids(1, 2, 3), ids(3, 4), ids(1)
-    TokenStates(tmp_path, 4).add([first, second], [states(3), states(2, 1)])
-    store = TokenStates(tmp_path, 4)
-    store.add([third], [states(1, 2)])
-    for one in (store, TokenStates(tmp_path, 4)):
-        assert (len(one), one.rows) == (3, 6)
-        assert [one.start(x) for x in (first, second, third, ids(2))] == [0, 3, 5, -1]
-        assert near(one.read(np.arange(6)), np.concatenate([states(3), states(2, 1), states(1, 2)]))
-
-
-def test_of_two_that_add_states_the_second_is_refused(tmp_path: Path) -> None:
-    first, second = TokenStates(tmp_path, 4), TokenStates(tmp_path, 4)
-    first.add([ids(1)], [states(1)])
-    with pytest.raises(InputError, match="another process adds to it"):
-        second.add([ids(2)], [states(1)])
-    assert TokenStates(tmp_path, 4).start(ids(1)) == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [("keys", KEY_BYTES + 3), ("lengths", 7), ("scales", 4 * 4), ("codes", 4 * 4 + 1)],
-)
-def test_what_a_crash_cut_short_is_added_again(tmp_path: Path, name: str, size: int) -> None:
-    texts = [ids(1, 2, 3), ids(3, 4)]
-    TokenStates(tmp_path, 4).add(texts, [states(3), states(2, 1)])
-    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:size])
-    store = TokenStates(tmp_path, 4)
-    assert [store.start(text) for text in texts] == [0, -1]
-    store.add(texts[1:], [states(2, 1)])
-    whole = TokenStates(tmp_path, 4)
-    assert [whole.start(text) for text in texts] == [0, 3]
-    assert near(whole.read(np.arange(3, 5)), states(2, 1))
-
-
-def test_a_token_is_taught_by_the_mean_of_its_pieces(tmp_path: Path) -> None:
-    pieces = Pieces(VOCABULARY, len(LINES))
-    text = ids(5, 3, 6, 1)  # storms sea seaside storm
-    assert pieces.of(text).tolist() == [1, 2, 3, 3, 4, 1]
-    store, rows = TokenStates(tmp_path, 4), states(6)
-    store.add([ids(2), pieces.of(text)], [states(1, 9), rows])
-    targets = TokenTargets(store, pieces)
-    assert targets.starts([text, ids(1)]).tolist() == [1, -1]
-    every = np.stack([rows[:2].mean(0), rows[2], rows[3:5].mean(0), rows[5]])
-    assert near(targets.read(1, text, np.arange(4)), every)
-    assert near(targets.read(1, text, np.array([0, 2])), every[[0, 2]])
 
 
 class Counting(tiny.Teacher):
