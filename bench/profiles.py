@@ -1,6 +1,8 @@
 """The methods to compare posts with an event that the bench sets side by side."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +71,8 @@ def with_labels(draw: CrisisDraw) -> MethodScores:
     is_on = draw.is_on(rows)
     posts = draw.crisis.posts
     on, off = (AuthoredPosts.anonymous(posts[rows[kind]]) for kind in (is_on, ~is_on))
-    profile = learn(draw.crisis.seeds, draw.crisis.background, stream_posts(draw), on, off)
+    stream = AuthoredPosts.anonymous(posts[draw.stream])
+    profile = learn(draw.crisis.seeds, draw.crisis.background, stream, on, off)
     return score_with(draw, profile.vector, profile.beta)
 
 
@@ -100,14 +103,10 @@ def with_flood(draw: CrisisDraw) -> MethodScores:
     return score_with(draw, profile.vector, profile.beta)
 
 
-def stream_posts(draw: CrisisDraw) -> AuthoredPosts:
-    """The stream of a draw; the data names no authors."""
-    return AuthoredPosts.anonymous(draw.crisis.posts[draw.stream])
-
-
 def learned_from(draw: CrisisDraw) -> LearnedProfile:
-    """The profile learned from the stream alone."""
-    return learn(draw.crisis.seeds, draw.crisis.background, stream_posts(draw))
+    """The profile learned from the stream alone; the data names no authors."""
+    posts = AuthoredPosts.anonymous(draw.crisis.posts[draw.stream])
+    return learn(draw.crisis.seeds, draw.crisis.background, posts)
 
 
 def choose_posts_to_label(draw: CrisisDraw, vector: EventVector) -> I64:
@@ -169,7 +168,28 @@ def measure_profiles(model: str, data: Path, draws: int, report: Report) -> list
     with encoder.load(model, device="cpu") as enc:
         for crisis in crises_among_news(enc, data):
             figures[crisis.name] = {row: mean_of(crisis, row, draws, report) for row in ROWS}
-    return [precision_part(figures, draws), threshold_part(figures)]
+    events = [event.replace("_", " ") for event in figures]
+    precision: list[list[Cell]] = []
+    threshold: list[list[Cell]] = []
+    for row in ROWS:
+        own = [figures[event][row] for event in figures]
+        mean = mean_figures(own)
+        precision.append([
+            row, *(100 * event.precision[MIDDLE] for event in own),
+            *(100 * share for share in mean.precision), 100 * mean.off_topic, mean.beta,
+        ])  # fmt: skip
+        cells = ((100 * one.recall, 1000 * one.passes, 100 * one.off_topic) for one in own)
+        threshold.append([row, *chain.from_iterable(cells)])
+    names = [f"{event}, 1 in {RATES[MIDDLE]}" for event in events]
+    means = [f"mean, 1 in {rate}" for rate in RATES]
+    title = f"Precision at 80 % recall, means of {draws} draws"
+    header = ("method", *names, *means, "off topic", "β")
+    kinds = product(events, ("recall", "news in 1,000", "off topic"))
+    named = ("method", *(f"{event}, {name}" for event, name in kinds))
+    return [
+        ResultTable("precision", title, header, precision, REMARKS),
+        ResultTable("threshold", "At the automatic threshold", named, threshold),
+    ]
 
 
 def mean_of(crisis: CrisisPosts, row: str, draws: int, report: Report) -> ProfileFigures:
@@ -180,10 +200,9 @@ def mean_of(crisis: CrisisPosts, row: str, draws: int, report: Report) -> Profil
         report(f"{crisis.name}: {row}, draw {seed + 1} of {draws}")
         if learns is None:
             several = [crisis.draw(rate, seed) for rate in RATES]
-            figures.append(figures_of(several, [method(draw) for draw in several]))
         else:
-            draw = crisis.draw(learns, seed)
-            figures.append(figures_of([draw] * len(RATES), [method(draw)] * len(RATES)))
+            several = [crisis.draw(learns, seed)] * len(RATES)
+        figures.append(figures_of(several, list(map(cache(method), several))))
     return mean_figures(figures)
 
 
@@ -191,52 +210,14 @@ def figures_of(
     draws: Sequence[CrisisDraw], scores_by_rate: Sequence[MethodScores]
 ) -> ProfileFigures:
     """The figures of one draw for each rate; only the precision is of every rate."""
-    precision = tuple(
-        draw.precision(scores.scores, rate)
-        for draw, scores, rate in zip(draws, scores_by_rate, RATES, strict=True)
-    )
+    rows = zip(draws, scores_by_rate, RATES, strict=True)
+    precision = tuple(draw.precision(scores.scores, rate) for draw, scores, rate in rows)
     draw, scores = draws[MIDDLE], scores_by_rate[MIDDLE]
     recall, passes = (float(scores.reach[rows].mean()) for rows in (draw.on, draw.news))
     return ProfileFigures(precision, draw.off_topic(scores.scores), recall, passes, scores.beta)
 
 
 def mean_figures(figures: Sequence[ProfileFigures]) -> ProfileFigures:
-    """The mean of several figures."""
     precision = np.mean([draw.precision for draw in figures], axis=0)
     rest = np.mean([draw[1:] for draw in figures], axis=0)
     return ProfileFigures(tuple(precision.tolist()), *rest.tolist())
-
-
-def precision_part(figures: dict[str, dict[str, ProfileFigures]], draws: int) -> ResultTable:
-    """The precision of each row."""
-    rows: list[list[Cell]] = []
-    for row in ROWS:
-        events = [figures[event][row] for event in figures]
-        mean = mean_figures(events)
-        rows.append([
-            row, *(100 * event.precision[MIDDLE] for event in events),
-            *(100 * share for share in mean.precision), 100 * mean.off_topic, mean.beta,
-        ])  # fmt: skip
-    names = [f"{event.replace('_', ' ')}, 1 in {RATES[MIDDLE]}" for event in figures]
-    means = [f"mean, 1 in {rate}" for rate in RATES]
-    title = f"Precision at 80 % recall, means of {draws} draws"
-    return ResultTable(
-        "precision", title, ("method", *names, *means, "off topic", "β"), rows, REMARKS
-    )
-
-
-def threshold_part(figures: dict[str, dict[str, ProfileFigures]]) -> ResultTable:
-    """Recall and news that pass at the automatic threshold."""
-    rows: list[list[Cell]] = []
-    for row in ROWS:
-        cells: list[Cell] = [row]
-        for event in figures:
-            one = figures[event][row]
-            cells += [100 * one.recall, 1000 * one.passes, 100 * one.off_topic]
-        rows.append(cells)
-    header = [
-        f"{event.replace('_', ' ')}, {name}"
-        for event in figures
-        for name in ("recall", "news in 1,000", "off topic")
-    ]
-    return ResultTable("threshold", "At the automatic threshold", ("method", *header), rows)

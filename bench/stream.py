@@ -1,4 +1,4 @@
-"""`newsift bench stream`: the worker on a broker: posts a second, latency, start, memory."""
+"""`newsift bench stream`: the worker on a broker: posts a second, latency, start."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
@@ -127,10 +128,6 @@ class WatchedWorker:
         """Returns the seconds until it reads posts."""
         return self.process.wait_until_ready(READY_TIMEOUT_S)
 
-    def check(self) -> None:
-        """Raises if the process has ended."""
-        self.process.check()
-
     def resident(self) -> float:
         """MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -176,7 +173,7 @@ def latencies(
         start = time.time()
         send_steadily(topics, texts, rate, seconds + warm_up_s)
         time.sleep(2)
-        worker.check()
+        worker.process.check()
     finally:
         stop.set()
         reader.join()
@@ -238,29 +235,21 @@ class Speed(NamedTuple):
 Measure = Callable[[], Speed]
 
 
-def encoder_row(model: str, texts: Sequence[str]) -> Measure:
+def encoder_speed(texts: Sequence[str]) -> Speed:
     """Text to embeddings in a fresh process, on all cores, without Kafka."""
-    content = json.dumps(repeat_texts(texts, POSTS))
-
-    def measure() -> Speed:
-        process = subprocess.run(
-            [sys.executable, "-c", ENCODE, model], input=content,
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if process.returncode:
-            raise NotAvailable(f"the encoder failed: {process.stderr.strip().splitlines()[-1]}")
-        return Speed(float(process.stdout))
-
-    return measure
+    process = subprocess.run(
+        [sys.executable, "-c", ENCODE, MODEL], input=json.dumps(repeat_texts(texts, POSTS)),
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if process.returncode:
+        raise NotAvailable(f"the encoder failed: {process.stderr.strip().splitlines()[-1]}")
+    return Speed(float(process.stdout))
 
 
-def worker_row(topics: BenchTopics, seeds: str, posts: int) -> Measure:
-    def measure() -> Speed:
-        with running_worker(topics, seeds) as worker:
-            worker.wait_until_ready()
-            return watch(worker, topics, posts, RUN_TIMEOUT_S)
-
-    return measure
+def worker_speed(topics: BenchTopics, seeds: str, posts: int) -> Speed:
+    with running_worker(topics, seeds) as worker:
+        worker.wait_until_ready()
+        return watch(worker, topics, posts, RUN_TIMEOUT_S)
 
 
 def watch(worker: WatchedWorker, topics: BenchTopics, posts: int, seconds: float) -> Speed:
@@ -268,13 +257,13 @@ def watch(worker: WatchedWorker, topics: BenchTopics, posts: int, seconds: float
     with topics.commits(worker.group) as position:
         began = time.perf_counter()
         while not (first := position()):
-            worker.check()
+            worker.process.check()
             if time.perf_counter() - began > START_TIMEOUT_S:
                 raise NotAvailable(f"nothing was committed in {START_TIMEOUT_S:g} s")
             time.sleep(0.1)
         began, cpu, last, end = time.perf_counter(), worker.cpu(), first, 0.0
         while last < posts and time.perf_counter() - began < seconds:
-            worker.check()
+            worker.process.check()
             time.sleep(0.1)
             now = position()
             if now > last:  # programs commit rarely: the last commit ends the window
@@ -287,28 +276,22 @@ def watch(worker: WatchedWorker, topics: BenchTopics, posts: int, seconds: float
     return Speed((last - first) / (end - began), cpu_s / (last - first) * 1e6)
 
 
-def empty_row(topics: BenchTopics, posts: int) -> Measure:
+def empty_speed(topics: BenchTopics, posts: int) -> Speed:
     """Faust's stream of single events, into an agent that does nothing."""
-    env = dict(os.environ) | {
-        "BENCH_KAFKA": topics.kafka,
-        "BENCH_TOPIC": topics.name("posts"),
+    env = os.environ | {
+        "BENCH_KAFKA": topics.kafka, "BENCH_TOPIC": topics.name("posts"),
         "BENCH_POSTS": str(min(posts, EMPTY_POSTS)),
-    }
-
-    def measure() -> Speed:
-        with tempfile.TemporaryDirectory() as folder:
-            process = subprocess.run(
-                [*faust(), "-A", "bench.empty_agent", "--datadir", folder,
-                 "worker", "--without-web"],
-                cwd=ROOT, env=env, capture_output=True, text=True, check=False,
-                timeout=RUN_TIMEOUT_S,
-            )  # fmt: skip
-        lines = [line for line in process.stdout.splitlines() if line.startswith("rate ")]
-        if not lines:
-            raise NotAvailable(f"Faust's empty agent ended with {process.returncode}")
-        return Speed(float(lines[-1].split()[1]))
-
-    return measure
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["-A", "bench.empty_agent", "--datadir", folder, "worker", "--without-web"]
+        process = subprocess.run(
+            [*faust(), *command], cwd=ROOT, env=env, capture_output=True, text=True, check=False,
+            timeout=RUN_TIMEOUT_S,
+        )  # fmt: skip
+    lines = [line for line in process.stdout.splitlines() if line.startswith("rate ")]
+    if not lines:
+        raise NotAvailable(f"Faust's empty agent ended with {process.returncode}")
+    return Speed(float(lines[-1].split()[1]))
 
 
 PARTS = ("start", "speed", "latency")
@@ -374,10 +357,12 @@ class StreamBench:
         topics, count = self._make_topics(self.sets), self.options.posts
         self.report(f"publishing {count:,} posts")
         topics.publish("posts", post_records(self.posts, count))
-        rows = {"encoder: text → embeddings": encoder_row(MODEL, self.posts)}
+        rows: dict[str, Measure] = {
+            "encoder: text → embeddings": partial(encoder_speed, self.posts)
+        }
         for seeds in self.sets:
-            rows[f"worker, {seeds:,} seeds"] = worker_row(topics, seeds_of(seeds), count)
-        rows["Faust's agent that does nothing"] = empty_row(topics, count)
+            rows[f"worker, {seeds:,} seeds"] = partial(worker_speed, topics, seeds_of(seeds), count)
+        rows["Faust's agent that does nothing"] = partial(empty_speed, topics, count)
         return speed_part(rounds_of(rows, self.options.rounds, self.report))
 
     def latency(self) -> ResultTable:

@@ -135,7 +135,7 @@ class Walk:
     def newsift(self, *arguments: str) -> Codes:
         """The functions that a command runs, without those that every command does."""
         command = Process(self, "newsift", *arguments)
-        code = command.process.wait(120)
+        code = command.process.wait(10 * START_S)
         assert code == 0, command.output
         return frozenset(json.loads(command._trace.read_text("utf-8")))
 

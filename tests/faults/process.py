@@ -12,15 +12,17 @@ from typing import Any, Protocol
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from tests.faults import crashing
+from tests.faults import injected_faults
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = ["-A", "worker", "worker"]
 FAUST = Path(sys.executable).with_name("faust")
 ENDS_WITHIN_S = 90
-SITE = "from tests.faults import crashing\n\ncrashing.install()\n"
+SITE = "from tests.faults import injected_faults\n\ninjected_faults.install()\n"
 # Imports take most of a start, so tests fork their workers from a process that has done them.
-PRELOADED = ["worker.process.app", "worker.metrics.web", "faust.cli.faust", "tests.faults.warm"]
+PRELOADED = [
+    "worker.process.app", "worker.metrics.web", "faust.cli.faust", "tests.faults.preloaded",
+]  # fmt: skip
 
 
 class Process(Protocol):
@@ -51,7 +53,7 @@ def run_forked(env: dict[str, str], log: str) -> None:
     os.dup2(out, 2)
     os.environ.update(env)
     os.chdir(ROOT)
-    crashing.install()
+    injected_faults.install()
     sys.argv = ["faust", *ARGUMENTS]
     from faust.cli.faust import cli
 
@@ -84,7 +86,7 @@ class Worker:
         self.log.touch()
         env = {"NEWSIFT_CONFIG": str(self.config), "OMP_NUM_THREADS": "1"}
         if fault is not None:
-            env[crashing.VARIABLE] = json.dumps(fault | {"proof": str(self.proof)})
+            env[injected_faults.VARIABLE] = json.dumps(fault | {"proof": str(self.proof)})
         self.process: Process = Forked(env, self.log) if fork else commanded(env, self.log, folder)
 
     @property

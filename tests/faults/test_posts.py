@@ -6,7 +6,7 @@ from collections import Counter
 from kafka.structs import OffsetAndMetadata
 
 from tests.broker.clients import admin, read_to_end
-from tests.faults.crashing import INFINITE, UNBEARABLE, UNLUCKY
+from tests.faults.injected_faults import INFINITE, UNBEARABLE, UNLUCKY
 from tests.faults.messages import ODD_TEXTS, POISON
 from tests.faults.story import Story
 
