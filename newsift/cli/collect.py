@@ -20,7 +20,8 @@ from newsift.cli.options import file_options, kafka_options, option_group
 from newsift.cli.signals import on_interrupt
 from newsift.collect.bluesky import HOSTS, POST_COLLECTION, Bluesky
 from newsift.collect.collector import Collector, CollectorMetrics, TopicOutlet, write_lines
-from newsift.collect.folder import FileLedger, Folder, scan_folder
+from newsift.collect.file_ledger import FileLedger
+from newsift.collect.folder import Folder, scan_folder
 from newsift.collect.http import read_token
 from newsift.collect.mastodon import STREAM_PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourcePosition
