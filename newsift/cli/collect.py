@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -15,11 +16,12 @@ from aiokafka.errors import KafkaError
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
-from newsift.cli.options import file_options, kafka_options
+from newsift.cli.options import file_options, kafka_options, option_group
 from newsift.cli.signals import on_interrupt
 from newsift.collect.bluesky import HOSTS, POST_COLLECTION, Bluesky
 from newsift.collect.collector import Collector, CollectorMetrics, TopicOutlet, write_lines
-from newsift.collect.folder import FileLedger, Folder, scan_folder
+from newsift.collect.file_ledger import FileLedger
+from newsift.collect.folder import Folder, scan_folder
 from newsift.collect.http import read_token
 from newsift.collect.mastodon import STREAM_PATHS, Mastodon, stream_address
 from newsift.collect.source import LiveSource, SourcePosition
@@ -54,13 +56,24 @@ R = TypeVar("R")
 STDOUT = 1
 MASTODON_TOKEN, X_TOKEN = "NEWSIFT_MASTODON_TOKEN", "NEWSIFT_X_TOKEN"
 FILE = click.Path(path_type=Path, dir_okay=False)
-STATE = click.option(
-    "--state", metavar="FILE", type=FILE,
-    help="Where the position is stored; by default a file in the state folder.",
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where the position is stored, and whether anything is published."""
+
+    state: Path | None
+    dry_run: bool
+
+
+run_options = option_group(
+    "run",
+    Run,
+    click.option("--state", metavar="FILE", type=FILE,
+                 help="Where the position is stored; by default a file in the state folder."),
+    click.option("--dry-run", is_flag=True,
+                 help="Print each frame on a line; publish and store nothing."),
 )  # fmt: skip
-DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Print each frame on a line; publish and store nothing."
-)
 
 
 def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -71,10 +84,10 @@ def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     )  # fmt: skip
 
 
-def run_source(source: LiveSource, state: Path | None, dry_run: bool, config: Config) -> None:
+def run_source(source: LiveSource, run: Run, config: Config) -> None:
     logs.configure_logging(config.log, None)
-    file = state or default_state(source.name)
-    if dry_run:
+    file = run.state or default_state(source.name)
+    if run.dry_run:
         last_state = read_state(file, source.name)
         asyncio.run(print_frames(source, last_state.position if last_state else None, config))
         return
@@ -149,12 +162,11 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
     "--lang", "langs", multiple=True, metavar="LANG",
     help="Only posts whose author names this language, or none. May be repeated.",
 )  # fmt: skip
-@STATE
-@DRY_RUN
+@run_options
 @kafka_options
 def bluesky(
-    urls: tuple[str, ...], collections: tuple[str, ...], langs: tuple[str, ...],
-    state: Path | None, dry_run: bool, config: Config,
+    urls: tuple[str, ...], collections: tuple[str, ...], langs: tuple[str, ...], run: Run,
+    config: Config,
 ) -> None:  # fmt: skip
     """Publish the posts of Bluesky to the posts topic.
 
@@ -163,7 +175,7 @@ def bluesky(
     that is started again within that time loses nothing, even with another host.
     """
     source = Bluesky(urls, collections, langs, config.stream.stall_s)
-    run_source(source, state, dry_run, config)
+    run_source(source, run, config)
 
 
 @collect.command()
@@ -177,13 +189,11 @@ def bluesky(
 )  # fmt: skip
 @click.option("--tag", metavar="NAME", help="The hashtag, for --stream hashtag.")
 @token_option(MASTODON_TOKEN)
-@STATE
-@DRY_RUN
+@run_options
 @kafka_options
 def mastodon(
-    url: str, stream: str | None, tag: str | None, token_file: Path | None, state: Path | None,
-    dry_run: bool, config: Config,
-) -> None:  # fmt: skip
+    url: str, stream: str | None, tag: str | None, token_file: Path | None, run: Run, config: Config
+) -> None:
     """Publish the posts of a Mastodon instance to the posts topic.
 
     Needs a user's token with the scope read:statuses. The stream leaves out what the account has
@@ -192,7 +202,7 @@ def mastodon(
     """
     address = stream_address(url, stream, tag)
     source = Mastodon(address, read_token(MASTODON_TOKEN, token_file), config.stream.stall_s)
-    run_source(source, state, dry_run, config)
+    run_source(source, run, config)
 
 
 @collect.command()
@@ -205,13 +215,9 @@ def mastodon(
     help="Stop after N posts; X charges $0.005 for each.",
 )  # fmt: skip
 @token_option(X_TOKEN)
-@STATE
-@DRY_RUN
+@run_options
 @kafka_options
-def x(
-    url: str, limit: int | None, token_file: Path | None, state: Path | None, dry_run: bool,
-    config: Config,
-) -> None:  # fmt: skip
+def x(url: str, limit: int | None, token_file: Path | None, run: Run, config: Config) -> None:
     """Publish the posts of X that match the app's rules, which are set at X, to the posts topic.
 
     Needs the bearer token of an app with access to the filtered stream. X charges $0.005 for each
@@ -219,20 +225,16 @@ def x(
     was not running is counted as a gap.
     """
     token = read_token(X_TOKEN, token_file)
-    run_source(XStream(url, token, limit, config.stream.stall_s), state, dry_run, config)
+    run_source(XStream(url, token, limit, config.stream.stall_s), run, config)
 
 
 @collect.command()
 @click.argument("place", metavar="FOLDER")
 @click.option("--once", is_flag=True, help="Stop when all files that are there now are sent.")
 @file_options
-@STATE
-@DRY_RUN
+@run_options
 @kafka_options
-def files(
-    place: str, once: bool, file_options: FileOptions, state: Path | None, dry_run: bool,
-    config: Config,
-) -> None:  # fmt: skip
+def files(place: str, once: bool, file_options: FileOptions, run: Run, config: Config) -> None:
     """Publish the posts of the files in FOLDER, and of files that arrive later, each file once.
 
     All formats of `newsift filter` are read, in subfolders too; FOLDER may be a quoted pattern. A
@@ -248,8 +250,8 @@ def files(
         raise InputError(f"{place}: {problem}, or give a pattern in quotes")
     if not (files_now or once):
         notify(f"{place}: holds no file of posts yet; waiting for some")
-    file = state or default_state(f"files-{json_digest(place)[:12]}")
-    ledger = FileLedger(file.with_name(f"{file.name}.sent"), not dry_run)
+    file = run.state or default_state(f"files-{json_digest(place)[:12]}")
+    ledger = FileLedger(file.with_name(f"{file.name}.sent"), not run.dry_run)
     texts: set[str] = set()
 
     def notify_once(message: str) -> None:
@@ -262,9 +264,9 @@ def files(
     def read(path: Path) -> FileMessages:
         return FileMessages(path, file_options, config.limits, notify_once)
 
-    source = Folder(place, read, ledger, once or dry_run)
+    source = Folder(place, read, ledger, once or run.dry_run)
     try:
-        run_source(source, file, dry_run, config)
+        run_source(source, replace(run, state=file), config)
     finally:
         notify(f"{place}: {format_counts(source.counts) or 'nothing new'}")
     if once:

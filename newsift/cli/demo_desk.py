@@ -8,7 +8,7 @@ from functools import partial
 from threading import Event
 
 from newsift.cli.demo import SAMPLES, SamplePost, as_message, read_posts
-from newsift.cli.desk import serve
+from newsift.cli.desk import Access, serve
 from newsift.cli.local import ThreadService, local_cluster
 from newsift.desk.session import Desk
 from newsift.desk.site import announce
@@ -37,7 +37,7 @@ def show_desk(config: Config) -> None:
             LabelTopic(cluster, local).publish(labels_of(past, {draft.id for draft in drafts}))
         notify("the samples arrive; half of the posts are judged already; judge the others")
         services = worker, ThreadService(partial(publish_samples, local, past, future))
-        serve(local, None, False, Desk(local), services, on_open=open_page)
+        serve(local, Access(), Desk(local), services, on_open=open_page)
 
 
 def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:

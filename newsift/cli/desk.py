@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -11,7 +12,7 @@ import click
 
 from encoder.errors import InputError, NewsiftError
 from newsift.cli.local import ThreadService, local_cluster
-from newsift.cli.options import PATH, file_options, kafka_options
+from newsift.cli.options import PATH, file_options, kafka_options, option_group
 from newsift.cli.services import Service, run_services
 from newsift.desk.file_stream import FileStream
 from newsift.desk.guard import MIN_TOKEN_CHARS
@@ -36,37 +37,51 @@ TOKEN_BYTES = 32
 SAVE_INTERVAL_S = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    port: int | None = None
+    read_only: bool = False
+    no_token: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeskFiles:
+    """What a desk without Kafka works on."""
+
+    files: tuple[Path, ...] = ()
+    seeds: tuple[Path, ...] = ()
+    force: bool = False
+    folder: Path | None = None
+    file_options: FileOptions = field(default_factory=FileOptions)
+
+
 @click.command()
-@click.option(
-    "--port", type=click.IntRange(0, 65_535), metavar="PORT",
-    help="Where it is served; 6067, or the next free one.",
-)  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Show everything; refuse every change.")
-@click.option(
-    "--no-token", is_flag=True,
-    help="Require no token: every user of this machine may then use the desk.",
-)  # fmt: skip
-@click.option(
-    "--file", "files", type=PATH, multiple=True, metavar="FILE",
-    help="Take the posts of this file, without Kafka; may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--seeds", type=PATH, multiple=True, metavar="PATH",
-    help="With --file: a seed article, or a folder of them; may be repeated.",
-)  # fmt: skip
-@click.option("--force", is_flag=True, help="Take what looks like no article, or has < 40 words.")
-@click.option(
-    "--project", "folder", type=PATH, metavar="DIR",
-    help="Keep articles, profiles and labels in this folder; without --file go on with its files.",
+@option_group(
+    "access",
+    Access,
+    click.option("--port", type=click.IntRange(0, 65_535), metavar="PORT",
+                 help="Where it is served; 6067, or the next free one."),
+    click.option("--read-only", is_flag=True, help="Show everything; refuse every change."),
+    click.option("--no-token", is_flag=True,
+                 help="Require no token: every user of this machine may then use the desk."),
 )  # fmt: skip
 @file_options
+@option_group(
+    "files",
+    DeskFiles,
+    click.option("--file", "files", type=PATH, multiple=True, metavar="FILE",
+                 help="Take the posts of this file, without Kafka; may be repeated."),
+    click.option("--seeds", type=PATH, multiple=True, metavar="PATH",
+                 help="With --file: a seed article, or a folder of them; may be repeated."),
+    click.option("--force", is_flag=True,
+                 help="Take what looks like no article, or has < 40 words."),
+    click.option("--project", "folder", type=PATH, metavar="DIR",
+                 help="Keep articles, profiles and labels in this folder; without --file go on "
+                 "with its files."),
+)  # fmt: skip
 @kafka_options
 @click.pass_context
-def desk(
-    ctx: click.Context, port: int | None, read_only: bool, no_token: bool, files: tuple[Path, ...],
-    seeds: tuple[Path, ...], force: bool, folder: Path | None, file_options: FileOptions,
-    config: Config,
-) -> None:  # fmt: skip
+def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -> None:
     """Serve the desk: a page in the browser to watch and judge matches, and to edit seeds.
 
     By default only this machine can reach it, through the printed address, which holds a token made
@@ -78,27 +93,28 @@ def desk(
     of `newsift filter`. With --project, articles, profiles and labels are saved within a second,
     and the next desk on that folder continues with them.
     """
-    check_access(config, no_token)
-    if not files and folder is None:
-        if seeds or force or file_options != FileOptions():
+    check_access(config, access.no_token)
+    if not files.files and files.folder is None:
+        if files != DeskFiles():
             raise click.UsageError("--seeds and the options of files need --file or --project")
-        serve(config, port, no_token, Desk(config, read_only))
+        serve(config, access, Desk(config, access.read_only))
         return
     if ctx.params["kafka"] is not None:
         raise click.UsageError("--kafka: --file and --project have a broker of their own")
-    if folder is not None and not (files or folder.exists()):
+    folder = files.folder
+    if folder is not None and not (files.files or folder.exists()):
         raise InputError(f"--project: {folder} does not exist; give --file FILE to begin it")
     with open_project(folder) as project:
-        sources, options = _sources(project, files, file_options)
+        sources, options = _sources(project, files.files, files.file_options)
         inputs = open_inputs(sources, options, config.limits, notify)
-        drafts = read_seed_files(seeds)
-        if not force:
+        drafts = read_seed_files(files.seeds)
+        if not files.force:
             require_articles(drafts)
         with local_cluster(config) as (local_config, worker):
             project.describe(sources, options)
             project.restore(local_config)
             _publish(local_config, drafts)
-            local_desk = Desk(local_config, read_only)
+            local_desk = Desk(local_config, access.read_only)
             stream = local_desk.file = FileStream(
                 local_config,
                 inputs,
@@ -111,7 +127,7 @@ def desk(
             saving = partial(save_project, project, local_desk)
             services = worker, ThreadService(stream.run), ThreadService(saving)
             try:
-                serve(local_config, port, no_token, local_desk, services)
+                serve(local_config, access, local_desk, services)
             finally:
                 project.save_topics(local_config)
 
@@ -132,14 +148,15 @@ def check_access(config: Config, no_token: bool) -> None:
 
 
 def serve(
-    config: Config, port: int | None, no_token: bool, desk: Desk,
-    services: Sequence[Service] = (), on_open: Callable[[str], None] = announce,
+    config: Config, access: Access, desk: Desk, services: Sequence[Service] = (),
+    on_open: Callable[[str], None] = announce,
 ) -> None:  # fmt: skip
     settings = config.desk
     return_large_blocks()
     log.configure_logging(config.log, None)
-    token = None if no_token else settings.token or Secret(secrets.token_urlsafe(TOKEN_BYTES))
-    listen, is_printed = WebConfig(settings.host, port), settings.token is None
+    new_token = Secret(secrets.token_urlsafe(TOKEN_BYTES))
+    token = None if access.no_token else settings.token or new_token
+    listen, is_printed = WebConfig(settings.host, access.port), settings.token is None
     site = DeskSite(desk, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)
     failure = asyncio.run(run_services([site, *services]))
     if failure is not None:

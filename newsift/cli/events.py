@@ -3,13 +3,14 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
-from newsift.cli.options import JSON, YES, kafka_options, since_option
+from newsift.cli.options import JSON, YES, kafka_options, option_group, since_option
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import Terminated
 from newsift.cli.terminal import confirm_publish, require_yes
@@ -165,30 +166,33 @@ def thresholds_text(thresholds: Sequence[float]) -> str:
     return "–".join(texts) or "-"
 
 
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What an event learns from, and how often."""
+
+    span: str | None
+    labels: bool
+    background: bool
+    every: str | None
+
+
 @events.command("learn")
 @NAME
-@click.option(
-    "--since",
-    "span",
-    metavar="SPAN",
-    help="How much of the stream to read, back from now; by default 24h.",
-)
-@click.option("--labels", is_flag=True, help="Learn from labels too.")
-@click.option(
-    "--background", is_flag=True, help="Read no stream; use the seeds and the background alone."
-)
-@click.option(
-    "--every",
-    metavar="SPAN",
-    help="Learn again at this interval, such as 30m, as long as it is safe.",
-)
+@option_group(
+    "material",
+    Material,
+    click.option("--since", "span", metavar="SPAN",
+                 help="How much of the stream to read, back from now; by default 24h."),
+    click.option("--labels", is_flag=True, help="Learn from labels too."),
+    click.option("--background", is_flag=True,
+                 help="Read no stream; use the seeds and the background alone."),
+    click.option("--every", metavar="SPAN",
+                 help="Learn again at this interval, such as 30m, as long as it is safe."),
+)  # fmt: skip
 @YES
 @JSON
 @kafka_options
-def learn_event(
-    name: str, span: str | None, labels: bool, background: bool, every: str | None,
-    yes: bool, as_json: bool, config: Config,
-) -> None:  # fmt: skip
+def learn_event(name: str, material: Material, yes: bool, as_json: bool, config: Config) -> None:
     """Make a profile of EVENT, show what it changes, and publish it.
 
     A profile is the mean of the event's seeds, minus the everyday posts that are nearest to it,
@@ -196,12 +200,12 @@ def learn_event(
     promise is not changed.
     """
     require_yes(yes, "learn")
-    if background and (every or span):
+    if material.background and (material.every or material.span):
         raise click.UsageError("--background needs no stream: leave out --since and --every")
-    stream = None if background else parse_seconds(span or "24h", "--since")
-    pause = None if every is None else parse_seconds(every, "--every")
+    stream = None if material.background else parse_seconds(material.span or "24h", "--since")
+    pause = None if material.every is None else parse_seconds(material.every, "--every")
     with connected(config) as cluster:
-        options = LearnOptions(name, stream, labels)
+        options = LearnOptions(name, stream, material.labels)
         training = ProfileTraining(cluster, ModelContext(config), options)
         may_continue = learn_once(training, yes, as_json, again=pause is not None)
         if may_continue and pause is not None:
@@ -307,30 +311,29 @@ def forget(name: str, yes: bool, config: Config) -> None:
         notify(f"it is {event.profile_status}: {event.why}; the seeds are used")
 
 
+@dataclass(frozen=True, slots=True)
+class PromiseLevel:
+    precision: float
+    confidence: float
+
+
 @events.command()
 @NAME
-@click.option(
-    "--precision",
-    type=SHARE,
-    default=0.8,
-    show_default=True,
-    help="The promised share of right matches.",
-)
-@click.option(
-    "--confidence",
-    type=SHARE,
-    default=0.9,
-    show_default=True,
-    help="The probability that the promise holds.",
-)
+@option_group(
+    "level",
+    PromiseLevel,
+    click.option("--precision", type=SHARE, default=0.8, show_default=True,
+                 help="The promised share of right matches."),
+    click.option("--confidence", type=SHARE, default=0.9, show_default=True,
+                 help="The probability that the promise holds."),
+)  # fmt: skip
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.", default="24h")
 @YES
 @JSON
 @kafka_options
 def promise(
-    name: str, precision: float, confidence: float, start: int, yes: bool, as_json: bool,
-    config: Config,
-) -> None:  # fmt: skip
+    name: str, level: PromiseLevel, start: int, yes: bool, as_json: bool, config: Config
+) -> None:
     """Compute the threshold above which EVENT's matches have a promised precision, and set it.
 
     The labels of `newsift labels ask EVENT` prove the promise; if there are too few, the command
@@ -346,7 +349,7 @@ def promise(
             _publish_first_profile(topic, state, context, event, yes, as_json)
             return
         profile = require_profile(event)
-        target = PromiseTarget.for_profile(profile, precision, confidence)
+        target = PromiseTarget.for_profile(profile, level.precision, level.confidence)
         evidence = read_evidence(cluster, config, profile, target, start)
         if not as_json:
             click.echo(_evidence_text(target, evidence))

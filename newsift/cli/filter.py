@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -12,7 +12,14 @@ import click
 from click.core import ParameterSource
 
 from encoder.errors import InputError
-from newsift.cli.options import CONFIG, PATH, configuration, file_options, model_options
+from newsift.cli.options import (
+    CONFIG,
+    PATH,
+    configuration,
+    file_options,
+    model_options,
+    option_group,
+)
 from newsift.cli.output import Output, output_options, post_time
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
@@ -26,7 +33,7 @@ from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.offline_pipeline import Totals, describe_idle_profiles, load_pipeline
 from newsift.operations.profile_training import PostPool, TrainingData, make_profile
-from newsift.operations.seed_drafts import read_seed_files, require_articles, set_event
+from newsift.operations.seed_drafts import SeedDraft, read_seed_files, require_articles, set_event
 from newsift.operations.times import now_text
 from worker.config import Config, ModelConfig
 from worker.match.pipeline import Outcome, Pipeline
@@ -44,34 +51,82 @@ NO_ATTEMPTS: dict[str, Any] = {"attempts": 0}  # matches must not depend on the 
 RejectedRow = tuple[FileMessage, str]  # with the reason
 
 
+@dataclass(frozen=True, slots=True)
+class PostFiles:
+    files: tuple[Path, ...]
+    file_options: FileOptions
+    rejected: Path | None  # where the lines go that cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class SeedFiles:
+    seeds: tuple[Path, ...]
+    event: str | None
+    force: bool
+
+    def drafts(self) -> list[SeedDraft]:
+        drafts = read_seed_files(self.seeds)
+        if not self.force:
+            require_articles(drafts)
+        return drafts if self.event is None else set_event(drafts, self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    threshold: float | None
+    rate: float | None
+    why: bool | None
+    config_file: Path | None
+    model: ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    learn: bool
+    learn_from: tuple[Path, ...]
+
+
 @click.command(name="filter")
 @click.argument("files", nargs=-1, type=PATH)
-@click.option("--seeds", required=True, multiple=True, type=PATH, metavar="PATH",
-              help="A seed article, or a folder of them; may be repeated.")  # fmt: skip
-@click.option(
-    "--event", help="The event of all seeds; by default that of the record or folder, else the id."
-)
-@click.option("--force", is_flag=True, help="Take what looks like no article, or has < 40 words.")
-@click.option(
-    "--threshold", type=SHARE, help="The lowest score that matches; by default automatic."
-)
-@click.option("--rate", type=SHARE, help="For automatic thresholds: the share of everyday posts.")
-@click.option("--why/--no-why", default=None, help="Whether to name the words of each match.")
-@click.option("--learn", is_flag=True, help="Let events learn in a first pass over FILES.")
-@click.option("--learn-from", type=PATH, multiple=True, metavar="FILE",
-              help="Let events learn from this file.")  # fmt: skip
-@file_options
-@output_options
-@click.option("--rejected", type=PATH, help="Keep the lines that cannot be read in this file.")
-@CONFIG
+@option_group(
+    "seeds",
+    SeedFiles,
+    click.option("--seeds", required=True, multiple=True, type=PATH, metavar="PATH",
+                 help="A seed article, or a folder of them; may be repeated."),
+    click.option("--event", help="The event of all seeds; by default that of the record or "
+                 "folder, else the id."),
+    click.option("--force", is_flag=True,
+                 help="Take what looks like no article, or has < 40 words."),
+)  # fmt: skip
 @model_options
+@option_group(
+    "matching",
+    Matching,
+    click.option("--threshold", type=SHARE,
+                 help="The lowest score that matches; by default automatic."),
+    click.option("--rate", type=SHARE,
+                 help="For automatic thresholds: the share of everyday posts."),
+    click.option("--why/--no-why", default=None, help="Whether to name the words of each match."),
+    CONFIG,
+)  # fmt: skip
+@option_group(
+    "learning",
+    Learning,
+    click.option("--learn", is_flag=True, help="Let events learn in a first pass over FILES."),
+    click.option("--learn-from", type=PATH, multiple=True, metavar="FILE",
+                 help="Let events learn from this file."),
+)  # fmt: skip
+@file_options
+@option_group(
+    "posts",
+    PostFiles,
+    click.option("--rejected", type=PATH, help="Keep the lines that cannot be read in this file."),
+)
+@output_options
 @click.pass_context
 def filter_posts(
-    ctx: click.Context, files: tuple[Path, ...], seeds: tuple[Path, ...], event: str | None,
-    force: bool, threshold: float | None,
-    rate: float | None, why: bool | None, learn: bool, learn_from: tuple[Path, ...],
-    file_options: FileOptions, output: Output, rejected: Path | None,
-    config_file: Path | None, model: ModelConfig,
+    ctx: click.Context, posts: PostFiles, seeds: SeedFiles, matching: Matching, learning: Learning,
+    output: Output,
 ) -> None:  # fmt: skip
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
 
@@ -86,25 +141,21 @@ def filter_posts(
     ids; on a terminal they are shown for reading, unless --json is used. --out replaces an existing
     file at the end, or on Ctrl-C with the matches so far; after an error the old file stays.
     """
-    sources = find_files(files or (DASH,))
+    sources, rejected = find_files(posts.files or (DASH,)), posts.rejected
     output.check(sources, rejected=rejected)
-    if DASH in seeds and DASH in sources:
+    if DASH in seeds.seeds and DASH in sources:
         raise InputError("--seeds -: standard input holds the posts; name a file")
-    config = _with_options(ctx, configuration(None, config_file), why, threshold, rate, model)
-    learning = _learning_files(sources, learn, learn_from)
+    config = _with_options(ctx, configuration(None, matching.config_file), matching)
+    learning_files = _learning_files(sources, learning)
     if DASH in sources:
         prompt_for_text()
-    drafts = read_seed_files(seeds)
-    if not force:
-        require_articles(drafts)
-    if event is not None:
-        drafts = set_event(drafts, event)
-    state = parse_control_state({draft.key: draft.value for draft in drafts}, config.limits)
-    inputs = open_inputs(sources, file_options, config.limits, notify)
-    if learning:
+    records = {draft.key: draft.value for draft in seeds.drafts()}
+    state = parse_control_state(records, config.limits)
+    inputs = open_inputs(sources, posts.file_options, config.limits, notify)
+    if learning_files:
         context = ModelContext(config)
-        posts = open_inputs(learning, file_options, config.limits)
-        state = state.with_profiles(_learn_profiles(posts, state, context))
+        material = open_inputs(learning_files, posts.file_options, config.limits)
+        state = state.with_profiles(_learn_profiles(material, state, context))
     pipeline, seed_set = load_pipeline(state, config)
     for idle in describe_idle_profiles(seed_set):
         notify(f"{idle}; its seeds are used")
@@ -130,16 +181,15 @@ def filter_posts(
     refuse_many_bad(total.rejected.total(), total.progress.count)
 
 
-def _with_options(
-    ctx: click.Context, config: Config, why: bool | None, threshold: float | None,
-    rate: float | None, model: ModelConfig,
-) -> Config:  # fmt: skip
-    options: dict[str, Any] = {"threshold": threshold, "background_rate": rate, "why": why}
+def _with_options(ctx: click.Context, config: Config, given: Matching) -> Config:
+    options: dict[str, Any] = {
+        "threshold": given.threshold, "background_rate": given.rate, "why": given.why,
+    }  # fmt: skip
     matching = {key: value for key, value in options.items() if value is not None}
-    automatic = {} if rate is None else {"threshold": None, "total_rate": None}
+    automatic = {} if given.rate is None else {"threshold": None, "total_rate": None}
     from_command_line = {
         key: value
-        for key, value in asdict(model).items()
+        for key, value in asdict(given.model).items()
         if ctx.get_parameter_source(key) is ParameterSource.COMMANDLINE
     }
     return replace(
@@ -150,21 +200,19 @@ def _with_options(
     )
 
 
-def _learning_files(
-    sources: tuple[Path, ...], learn: bool, learn_from: tuple[Path, ...]
-) -> tuple[Path, ...]:
+def _learning_files(sources: tuple[Path, ...], learning: Learning) -> tuple[Path, ...]:
     """The files to learn from: with --learn those that are filtered, which are read twice."""
-    for file in sources if learn else ():
+    for file in sources if learning.learn else ():
         if file == DASH or not file.is_file():
             name = "standard input" if file == DASH else str(file)
             raise InputError(
                 f"--learn reads the posts twice, and {name} can be read once; give files, or "
                 "--learn-from FILE"
             )
-    others = find_files(learn_from)
+    others = find_files(learning.learn_from)
     if DASH in sources and DASH in others:
         raise InputError("--learn-from -: standard input can be read once; name a file")
-    return (*(sources if learn else ()), *others)
+    return (*sources, *others) if learning.learn else (*others,)
 
 
 def _learn_profiles(

@@ -26,6 +26,7 @@ from newsift.operations.labels import (
     AnswerLog,
     FrozenQueue,
     QueueKind,
+    QueueRequest,
     freeze_queue,
     label_topic,
 )
@@ -78,9 +79,8 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int, config: Config)
     with label_topic(config, create=True) as topic:
         labels = topic.state().event_labels(event)
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
-        frozen = freeze_queue(
-            topic.cluster, config, event, kind, start, labels, profile, token_hex(8)
-        )
+        request = QueueRequest(event, kind, start, nonce=token_hex(8))
+        frozen = freeze_queue(topic.cluster, config, request, labels, profile)
     if frozen.queue.next({}) is None:
         notify(
             f"event {event!r}: {NO_CANDIDATES[kind]} to ask about; --since an earlier time, "

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import click
 from aiokafka.errors import KafkaError
@@ -21,8 +22,28 @@ from worker.kafka.reading import StoredMessage, TopicReader, connected, records_
 from worker.kafka.settings import broker_error
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which records of the topic are read."""
+
+    start: int | None
+    limit: int | None
+    follow: bool | None
+
+    @property
+    def is_live(self) -> bool:
+        return self.follow if self.follow is not None else self.start is None
+
+
 @click.command()
-@since_option("From this time on: 2h, or in RFC 3339.")
+@option_group(
+    "reading",
+    Reading,
+    since_option("From this time on: 2h, or in RFC 3339."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts."),
+    click.option("--follow/--no-follow", default=None,
+                 help="Wait for new matches; the default, unless --since is given."),
+)  # fmt: skip
 @option_group(
     "filters",
     MatchFilter,
@@ -31,11 +52,6 @@ from worker.kafka.settings import broker_error
     click.option("--event", "events", multiple=True, metavar="NAME", help="Only of this event."),
     click.option("--new", is_flag=True, help="Only the first of the matches that repeat one text."),
 )  # fmt: skip
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts.")
-@click.option(
-    "--follow/--no-follow", default=None,
-    help="Wait for new matches; the default, unless --since is given.",
-)  # fmt: skip
 @click.option(
     "--post-to", metavar="URL",
     help="POST each match to this address as JSON instead, and go on from there after a restart.",
@@ -43,9 +59,8 @@ from worker.kafka.settings import broker_error
 @output_options
 @kafka_options
 def matches(
-    start: int | None, filters: MatchFilter, limit: int | None, follow: bool | None,
-    post_to: str | None, output: Output, config: Config,
-) -> None:  # fmt: skip
+    reading: Reading, filters: MatchFilter, post_to: str | None, output: Output, config: Config
+) -> None:
     """Print matching posts as they arrive; words are highlighted by what they add to the score.
 
     A = after the score marks a post that repeats an earlier one.
@@ -56,16 +71,17 @@ def matches(
     or does not answer, is posted again; after another answer than 2xx it is set aside and named.
     """
     if post_to is not None:
-        if limit is not None or follow is not None or output != Output(None, False, False, None):
+        is_narrow = (reading.limit, reading.follow) != (None, None)
+        if is_narrow or output != Output(None, False, False, None):
             raise click.UsageError("--post-to: leave --limit, --follow and other outputs out")
-        post_matches(config, post_to, filters, start)
+        post_matches(config, post_to, filters, reading.start)
         return
-    live = follow if follow is not None else start is None
+    limit = reading.limit
     output.check()
     posts = unreadable = 0
     try:
         with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as add_records:
-            for batch in _batches(cluster, config, start, live, quiet=output.to_terminal):
+            for batch in _batches(cluster, config, reading, output.to_terminal):
                 pairs = [
                     (message.value or b"", parse_match_record(message.value)) for message in batch
                 ]
@@ -87,7 +103,7 @@ def matches(
         notify(f"passed over as no match records: {unreadable:,}")
     if not posts:
         is_narrow = filters != MatchFilter()
-        notify(_empty_message(config.topics.matches, start is not None, is_narrow))
+        notify(_empty_message(config.topics.matches, reading.start is not None, is_narrow))
 
 
 def post_matches(config: Config, address: str, filters: MatchFilter, start: int | None) -> None:
@@ -115,9 +131,10 @@ def _empty_message(topic: str, since: bool, with_filter: bool) -> str:
 
 
 def _batches(
-    cluster: TopicReader, config: Config, start: int | None, live: bool, quiet: bool
+    cluster: TopicReader, config: Config, reading: Reading, quiet: bool
 ) -> Iterator[list[StoredMessage]]:
     """Each batch is sorted by time."""
+    start, live = reading.start, reading.is_live
     topic, ends = config.topics.matches, cluster.ends(config.topics.matches)
     offsets = None if start is None else cluster.offsets_at(topic, start)
     if live:

@@ -1,6 +1,7 @@
 """Publication of seeds by `newsift seeds add`: what would match, what is missing, and an offer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import Any
 
@@ -45,14 +46,24 @@ def preview_limits() -> PreviewLimits:
     return TERMINAL_LIMITS if at_terminal() else SCRIPT_LIMITS
 
 
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What is shown of published seeds, and whether the user is asked."""
+
+    with_preview: bool
+    as_json: bool
+    ask: bool
+
+
 def publish_drafts(
     topic: SeedTopic, config: Config, drafts: Sequence[SeedDraft], seeds: Sequence[Seed],
-    with_preview: bool, as_json: bool, ask: bool,
+    publication: Publication,
 ) -> None:  # fmt: skip
-    """`seeds` are the parsed drafts. Offers to learn, and asks if `ask` is set."""
+    """`seeds` are the parsed drafts. Offers to learn."""
+    as_json = publication.as_json
     before = topic.state()
     require_room(before, seeds, config)
-    context = load_context(config) if with_preview else None
+    context = load_context(config) if publication.with_preview else None
     if context:
         context.calibrate(before.with_seeds(seeds))
     auto = draft_thresholds(context, drafts) if context else {}
@@ -76,7 +87,7 @@ def publish_drafts(
             report_preview(preview, events, config.topics.posts)
         advise(events)
     notify_version(before)
-    offer_to_learn(topic, config, events, ask)
+    offer_to_learn(topic, config, events, publication.ask)
 
 
 def _row(seed: Seed, status: str, auto: AutoThresholds, preview: Preview | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`newsift seeds`: list, add, change, follow, move and remove seeds."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +10,7 @@ import click
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
-from newsift.cli.options import JSON, PATH, kafka_options
+from newsift.cli.options import JSON, PATH, kafka_options, option_group
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import Terminated
 from newsift.cli.terminal import confirm_publish, require_yes
@@ -124,37 +124,67 @@ def show_seed(name: str, as_json: bool, config: Config) -> None:
         click.echo(one_line(line))
 
 
+@dataclass(frozen=True, slots=True)
+class DraftChanges:
+    """What the command line says of the articles."""
+
+    name: str | None
+    event: str | None
+    title: str | None
+    threshold: float | None
+    expires_at: str | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        ends = None if self.expires_at is None else rfc3339(parse_until(self.expires_at))
+        fields = {
+            "event": self.event, "title": self.title, "threshold": self.threshold,
+            "expires_at": ends,
+        }  # fmt: skip
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class AddMode:
+    yes: bool
+    force: bool
+    preview: bool | None
+    as_json: bool
+
+
 @seeds.command()
 @click.argument("files", nargs=-1, metavar="FILE…", type=PATH)
 @click.option(
     "--url", help="Fetch the page, through HTTPS_PROXY if it is set, and use its article."
 )
 @click.option("--intranet", is_flag=True, help="Allow --url to be on a host of your own network.")
-@click.option("--id", "name", metavar="ID", help="The seed's id; by default the file's name.")
-@click.option(
-    "--event", help="The event; by default that of the record or folder, else the seed's id."
-)
-@click.option("--title", help="The title; by default a first line '# …', or the page's title.")
-@click.option(
-    "--threshold", type=float, help="The lowest score that matches; by default automatic."
-)
-@click.option(
-    "--expires-at", metavar="TIME", help="When the seed expires: 7d, or a time in RFC 3339."
-)
-@click.option("--yes", is_flag=True, help="Publish the article of --url without asking.")
-@click.option(
-    "--force", is_flag=True, help="Publish what looks like no article, or has fewer than 40 words."
-)
-@click.option(
-    "--preview/--no-preview", default=None,
-    help="Show the automatic threshold and what would have matched; default without --json.",
+@option_group(
+    "changes",
+    DraftChanges,
+    click.option("--id", "name", metavar="ID", help="The seed's id; by default the file's name."),
+    click.option("--event",
+                 help="The event; by default that of the record or folder, else the seed's id."),
+    click.option("--title", help="The title; by default a first line '# …', or the page's title."),
+    click.option("--threshold", type=float,
+                 help="The lowest score that matches; by default automatic."),
+    click.option("--expires-at", metavar="TIME",
+                 help="When the seed expires: 7d, or a time in RFC 3339."),
 )  # fmt: skip
-@JSON
+@option_group(
+    "mode",
+    AddMode,
+    click.option("--yes", is_flag=True, help="Publish the article of --url without asking."),
+    click.option("--force", is_flag=True,
+                 help="Publish what looks like no article, or has fewer than 40 words."),
+    click.option("--preview/--no-preview", default=None,
+                 help="Show the automatic threshold and what would have matched; default without "
+                 "--json."),
+    JSON,
+)  # fmt: skip
 @kafka_options
 def add(
-    files: tuple[Path, ...], url: str | None, intranet: bool, name: str | None,
-    event: str | None, title: str | None, threshold: float | None, expires_at: str | None,
-    yes: bool, force: bool, preview: bool | None, as_json: bool, config: Config,
+    files: tuple[Path, ...], url: str | None, intranet: bool, changes: DraftChanges, mode: AddMode,
+    config: Config,
 ) -> None:  # fmt: skip
     """Publish articles: text, Markdown, JSON, saved pages, folders of them, or the page at --url.
 
@@ -173,27 +203,29 @@ def add(
     if url is None:
         drafts = read_seed_files(files)
     else:
-        require_yes(yes, "--url")
+        require_yes(mode.yes, "--url")
         limits = RequestLimits(allow=PrivateFirst()) if intranet else PUBLIC_PAGES
         drafts = [fetch_draft(url, limits)]
-    if len(drafts) > 1 and (name is not None or title is not None):
+    if len(drafts) > 1 and (changes.name is not None or changes.title is not None):
         raise click.UsageError("--id and --title are for one article")
-    ends = None if expires_at is None else rfc3339(parse_until(expires_at))
-    changes = {"event": event, "title": title, "threshold": threshold, "expires_at": ends}
-    changes = {key: value for key, value in changes.items() if value is not None}
+    fields = changes.fields
     drafts = [
-        replace(d, id=d.id if name is None else name, record=d.record | changes) for d in drafts
-    ]
+        replace(
+            draft, id=draft.id if changes.name is None else changes.name,
+            record=draft.record | fields,
+        ) for draft in drafts
+    ]  # fmt: skip
     contents = [parse_seed(draft, config) for draft in drafts]
-    if not force:
+    if not mode.force:
         require_articles(drafts)
-    if url is not None and not yes and not _confirm_article(contents[0]):
+    if url is not None and not mode.yes and not _confirm_article(contents[0]):
         return
-    from newsift.cli.seed_preview import publish_drafts
+    from newsift.cli.seed_preview import Publication, publish_drafts
 
-    with_preview = not as_json if preview is None else preview
+    with_preview = not mode.as_json if mode.preview is None else mode.preview
+    publication = Publication(with_preview, mode.as_json, ask=not (mode.yes or mode.as_json))
     with seed_topic(config) as topic:
-        publish_drafts(topic, config, drafts, contents, with_preview, as_json, not (yes or as_json))
+        publish_drafts(topic, config, drafts, contents, publication)
 
 
 def _confirm_article(seed: Seed) -> bool:
@@ -218,37 +250,51 @@ def print_publication(
     click.echo(f"{one_line(seed.id)}  {seed.version}  {status}, {threshold}")
 
 
+@dataclass(frozen=True, slots=True)
+class SeedEdits:
+    threshold: str | None
+    event: str | None
+    title: str | None
+    url: str | None
+    expires_at: str | None
+    paused: bool | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Of the record; None removes one."""
+        texts = {"event": self.event, "title": self.title, "url": self.url}
+        fields: dict[str, Any] = {key: value for key, value in texts.items() if value is not None}
+        if (threshold := self.threshold) is not None:
+            try:
+                fields["threshold"] = None if threshold == AUTO else float(threshold)
+            except ValueError:
+                problem = f"--threshold {threshold!r}: give a score above 0, at most 1, or auto"
+                raise InputError(problem) from None
+        if (ends := self.expires_at) is not None:
+            fields["expires_at"] = None if ends == NEVER else rfc3339(parse_until(ends))
+        if self.paused is not None:
+            fields["paused"] = self.paused or None
+        return fields
+
+
 @seeds.command("set")
 @click.argument("name", metavar="ID")
-@click.option("--threshold", metavar="SCORE", help="The lowest score that matches, or 'auto'.")
-@click.option("--event", help="The event it is about.")
-@click.option("--title", help="The title; this changes the seed's version.")
-@click.option("--url", help="The article's address.")
-@click.option(
-    "--expires-at",
-    metavar="TIME",
-    help="When the seed expires: 7d, a time in RFC 3339, or 'never'.",
-)
-@click.option("--paused/--resumed", default=None, help="Pause the seed, or resume it.")
+@option_group(
+    "edits",
+    SeedEdits,
+    click.option("--threshold", metavar="SCORE", help="The lowest score that matches, or 'auto'."),
+    click.option("--event", help="The event it is about."),
+    click.option("--title", help="The title; this changes the seed's version."),
+    click.option("--url", help="The article's address."),
+    click.option("--expires-at", metavar="TIME",
+                 help="When the seed expires: 7d, a time in RFC 3339, or 'never'."),
+    click.option("--paused/--resumed", default=None, help="Pause the seed, or resume it."),
+)  # fmt: skip
 @JSON
 @kafka_options
-def change(
-    name: str, threshold: str | None, event: str | None, title: str | None, url: str | None,
-    expires_at: str | None, paused: bool | None, as_json: bool, config: Config,
-) -> None:  # fmt: skip
+def change(name: str, edits: SeedEdits, as_json: bool, config: Config) -> None:
     """Change a seed: publish its latest record again with these changes."""
-    texts = {"event": event, "title": title, "url": url}
-    changes: dict[str, Any] = {key: value for key, value in texts.items() if value is not None}
-    if threshold is not None:
-        try:
-            changes["threshold"] = None if threshold == AUTO else float(threshold)
-        except ValueError:
-            problem = f"--threshold {threshold!r}: give a score above 0, at most 1, or auto"
-            raise InputError(problem) from None
-    if expires_at is not None:
-        changes["expires_at"] = None if expires_at == NEVER else rfc3339(parse_until(expires_at))
-    if paused is not None:
-        changes["paused"] = paused or None
+    changes = edits.fields
     if not changes:
         raise click.UsageError("nothing to change; see newsift seeds set --help")
     with seed_topic(config) as topic:
@@ -259,6 +305,14 @@ def change(
     else:
         print_publication(seed, "changed", config)
     notify_version(state)
+
+
+def follow_options(
+    event: str | None, keep: str, every: str, most: int, once: bool, dry: bool
+) -> FollowOptions:
+    parse_event({"event": event})
+    keep_ms = round(parse_seconds(keep, "--keep") * 1000)
+    return FollowOptions(event, keep_ms, most, parse_seconds(every, "--every"), once or dry, dry)
 
 
 @seeds.command()
@@ -276,49 +330,38 @@ def remove(names: tuple[str, ...], config: Config) -> None:
 
 @seeds.command()
 @click.argument("feed", metavar="FEED")
-@click.option("--event", help="The event of the articles; by default each article is one.")
-@click.option("--keep", default="14d", metavar="SPAN", show_default=True,
-              help="How long after its publication an article is a seed.")  # fmt: skip
-@click.option(
-    "--every",
-    default="15m",
-    metavar="SPAN",
-    show_default=True,
-    help="How often to fetch the feed, unless it asks for a longer interval.",
-)
-@click.option("--most", default=20, type=click.IntRange(1), metavar="N", show_default=True,
-              help="Articles read in one round; the others wait for the next.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Fetch once and stop, for cron.")
-@click.option("--dry-run", "dry", is_flag=True, help="Fetch once; publish and store nothing.")
-@click.option(
-    "--intranet",
-    is_flag=True,
-    help="Allow FEED on a host of your own network; no other host there is asked.",
-)
-@click.option(
-    "--state",
-    metavar="FILE",
-    type=PATH,
-    help="The file of the feed's state; by default one in the state folder.",
-)
+@option_group(
+    "options",
+    follow_options,
+    click.option("--event", help="The event of the articles; by default each article is one."),
+    click.option("--keep", default="14d", metavar="SPAN", show_default=True,
+                 help="How long after its publication an article is a seed."),
+    click.option("--every", default="15m", metavar="SPAN", show_default=True,
+                 help="How often to fetch the feed, unless it asks for a longer interval."),
+    click.option("--most", default=20, type=click.IntRange(1), metavar="N", show_default=True,
+                 help="Articles read in one round; the others wait for the next."),
+    click.option("--once", is_flag=True, help="Fetch once and stop, for cron."),
+    click.option("--dry-run", "dry", is_flag=True, help="Fetch once; publish and store nothing."),
+)  # fmt: skip
+@click.option("--intranet", is_flag=True,
+              help="Allow FEED on a host of your own network; no other host there is asked.",
+)  # fmt: skip
+@click.option("--state", metavar="FILE", type=PATH,
+              help="The file of the feed's state; by default one in the state folder.",
+)  # fmt: skip
 @kafka_options
 def follow(
-    feed: str, event: str | None, keep: str, every: str, most: int, once: bool, dry: bool,
-    intranet: bool, state: Path | None, config: Config,
-) -> None:  # fmt: skip
+    feed: str, options: FollowOptions, intranet: bool, state: Path | None, config: Config
+) -> None:
     """Publish the articles of FEED (RSS or Atom), and new ones as they appear.
 
     Each article is read as by `seeds add --url`. Requests obey robots.txt with its Crawl-delay,
     Retry-After, and the feed's own interval. A corrected article replaces the text of its seed.
     """
-    parse_event({"event": event})
-    keep_ms = round(parse_seconds(keep, "--keep") * 1000)
-    pause = parse_seconds(every, "--every")
-    options = FollowOptions(event, keep_ms, most, pause, once or dry, dry)
     address = parse_web_address(feed)
     web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
     file = state or default_feed_state(feed, config)
-    with suppress(Terminated), feed_state(feed, file, dry) as (last_state, store):
+    with suppress(Terminated), feed_state(feed, file, options.dry) as (last_state, store):
         notify(f"following {feed}; its state is in {file}")
         Follower(web, last_state, options, config, store, click.echo).run()
 

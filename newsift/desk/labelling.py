@@ -24,6 +24,7 @@ from newsift.operations.labels import (
     AnswerLog,
     FrozenQueue,
     QueueKind,
+    QueueRequest,
     freeze_queue,
     make_label_topic,
 )
@@ -284,13 +285,12 @@ class LabelQueues:
         return active
 
     def _draw(self, key: QueueKey, replaced_because: str) -> LabelSession:
-        start = now_ms() - DAY_MS  # as `newsift labels ask` does
+        since = now_ms() - DAY_MS  # as `newsift labels ask` does
+        request = QueueRequest(key.event, key.kind, since, self._nonce)
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            frozen = freeze_queue(
-                cluster, self._config, key.event, key.kind, start, labels, profile, self._nonce
-            )
+            frozen = freeze_queue(cluster, self._config, request, labels, profile)
         answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
         return LabelSession(frozen, answers, messages, replaced_because, self._clock())

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, NamedTuple, Protocol
 
 from newsift.desk.threads import PATIENCE_S, failure_text
 from newsift.statistics.labels import LabelReducer, LabelState
@@ -30,19 +30,28 @@ class TopicConsumer(Protocol):
     def take(self, batch: Sequence[StoredMessage]) -> None: ...
 
 
+class FollowTimes(NamedTuple):
+    """In seconds."""
+
+    retry: float = RETRY_S
+    partitions: float = PARTITIONS_CHECK_S
+    max_pause: float = MAX_READ_PAUSE_S
+
+
+DEFAULT_TIMES = FollowTimes()
+
+
 class TopicFollower:
     """Reads a topic for a consumer; `error` is the reason if it cannot."""
 
     def __init__(
         self, config: Config, topic: str, consumer: TopicConsumer, on_change: Callable[[], None],
-        *, retry_s: float = RETRY_S, partitions_s: float = PARTITIONS_CHECK_S,
-        max_pause_s: float = MAX_READ_PAUSE_S,
+        times: FollowTimes = DEFAULT_TIMES,
     ) -> None:  # fmt: skip
         """`on_change` is called after new records, and when `error` or `ready` changes."""
         self._config, self._topic = config, topic
         self._consumer, self._on_change = consumer, on_change
-        self._retry_s, self._partitions_s = retry_s, partitions_s
-        self._max_pause_s, self._read_at = max_pause_s, 0.0
+        self._times, self._read_at = times, 0.0
         self._offsets: Offsets = {}
         self._identity: object = None  # of the topic that was read to these offsets
         self._stop_event = Event()
@@ -74,13 +83,13 @@ class TopicFollower:
                     self._follow(cluster)
             except Exception as error:  # noqa: BLE001 - it is logged and shown
                 self._set_error(failure_text(error, f"{self._topic} is not followed"))
-            self._stop_event.wait(self._retry_s)
+            self._stop_event.wait(self._times.retry)
 
     def _follow(self, cluster: TopicReader) -> None:
         while not cluster.exists(self._topic):
             self.missing = True
             self._set_error(str(cluster.missing_error(self._topic)))
-            if self._stop_event.wait(self._retry_s):
+            if self._stop_event.wait(self._times.retry):
                 return
         self.missing = False
         first, end = cluster.beginnings(self._topic), cluster.ends(self._topic)
@@ -100,7 +109,7 @@ class TopicFollower:
             self._read_at = time.time()
             if self._stop_event.is_set() or not self._take(batch, cluster, end):
                 return
-            if time.monotonic() - checked_at > self._partitions_s:
+            if time.monotonic() - checked_at > self._times.partitions:
                 checked_at = time.monotonic()
                 if cluster.refresh_partitions(self._topic) != sorted(self._offsets):
                     return
@@ -109,7 +118,7 @@ class TopicFollower:
 
     def _has_paused(self) -> bool:
         """The monotonic clock of Linux stands still while the machine sleeps."""
-        return time.time() - self._read_at > self._max_pause_s
+        return time.time() - self._read_at > self._times.max_pause
 
     def _take(self, batch: Sequence[StoredMessage], cluster: TopicReader, end: Offsets) -> bool:
         """False if the topic was deleted and created again."""

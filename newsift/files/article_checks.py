@@ -55,14 +55,14 @@ COOKIE_PHRASE = re.compile(
     r"to improve|to give|to provide|on (this|our) (web)?site)\b|\bour (\d+ )?(partners|vendors)\b"
 )
 CONSENT_PHRASES = (
-    *("mit cookies", "consent to", "your consent", "your privacy", "privacy policy"),
-    *("privacy settings", "privacy choices", "privacy preferences", "legitimate interest"),
-    *("personal data", "personalised ads", "personalized ads", "personalised content"),
-    *("personalized content", "personalised advertising", "personalized advertising", "gdpr"),
-    *("accept all", "reject all", "allow all", "agree to all", "datenschutze", "einwilligung"),
-    *("personenbezogene", "alle akzeptieren", "traceurs", "consentement", "tout accepter"),
+    "mit cookies", "consent to", "your consent", "your privacy", "privacy policy",
+    "privacy settings", "privacy choices", "privacy preferences", "legitimate interest",
+    "personal data", "personalised ads", "personalized ads", "personalised content",
+    "personalized content", "personalised advertising", "personalized advertising", "gdpr",
+    "accept all", "reject all", "allow all", "agree to all", "datenschutze", "einwilligung",
+    "personenbezogene", "alle akzeptieren", "traceurs", "consentement", "tout accepter",
     "données personnelles",
-)
+)  # fmt: skip
 PAYWALL = re.compile(
     r"\b(subscribe|sign (in|up)|log ?in|register) (now )?(to|and) (continue|keep|read|view|unlock)|"
     r"\bto (continue|keep) reading\b|\bthis (article|content|story) is (only |exclusively )?"

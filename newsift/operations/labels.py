@@ -208,25 +208,35 @@ class FrozenQueue:
     profile: Profile | None
 
 
-def freeze_queue(
-    cluster: TopicReader, config: Config, event: str, kind: QueueKind, start: int,
-    labels: Iterable[Label], profile: Profile | None, nonce: str,
-) -> FrozenQueue:  # fmt: skip
-    """A queue of the event's matches since `start`, as they are now.
+@dataclass(frozen=True, slots=True)
+class QueueRequest:
+    """A queue of the event's matches since `start`, in milliseconds.
 
     The nonce keys the order, unless labels of these matches were drawn by another one.
     """
-    matches = read_event_matches(cluster, config, event, start)
+
+    event: str
+    kind: QueueKind
+    start: int
+    nonce: str
+
+
+def freeze_queue(
+    cluster: TopicReader, config: Config, request: QueueRequest, labels: Iterable[Label],
+    profile: Profile | None,
+) -> FrozenQueue:  # fmt: skip
+    """The queue as it is now."""
+    matches = read_event_matches(cluster, config, request.event, request.start)
     current = current_queue(labels, matches)
-    nonce = current.nonce if current else nonce
+    nonce = current.nonce if current else request.nonce
     candidates = [match.candidate for match in matches.values()]
-    if kind == "certify":
+    if request.kind == "certify":
         target = PromiseTarget.for_profile(profile)
         times = (milliseconds(utc(match.record.processed_at)) for match in matches.values())
         name = QueueName(nonce, rfc3339(max(times, default=0)))
         queue = CertifyQueue(candidates, target.precision, target.test_confidence, name)
         return FrozenQueue(queue, matches, profile)
-    answers = request_near_answers(config, event, lambda: cluster.cluster_id)
+    answers = request_near_answers(config, request.event, lambda: cluster.cluster_id)
     thresholds = [match.match.threshold for match in matches.values()][-1:]
     thresholds += [answer.threshold for answer in answers if answer.edges]
     near = merge_near_candidates(answers)

@@ -50,12 +50,12 @@ def weigh_evidence(
 ) -> PromiseEvidence:  # fmt: skip
     """Counts random labels of matches from before the newest queue was frozen."""
     random_labels = [label for label in labels if label.drawn == "certify"]
-    name = current_queue(random_labels, matches)
+    queue_name = current_queue(random_labels, matches)
     profile_matches = [
         match for match in matches.values() if match.profile == (profile.id, profile.version)
     ]
-    if name:
-        until = milliseconds(utc(name.until))
+    if queue_name:
+        until = milliseconds(utc(queue_name.until))
         profile_matches = [
             match
             for match in profile_matches
@@ -63,15 +63,15 @@ def weigh_evidence(
         ]
     candidates = [match.candidate for match in profile_matches]
     verdicts = unanimous_verdicts(random_labels)
-    verdicts_on = [verdicts[match.post_id] for match in candidates if match.post_id in verdicts]
-    queue = CertifyQueue(candidates, target.precision, target.test_confidence, name or UNSET)
+    judged = [verdicts[post.post_id] for post in candidates if post.post_id in verdicts]
+    queue = CertifyQueue(candidates, target.precision, target.test_confidence, queue_name or UNSET)
     progress = queue.progress(verdicts)
     return PromiseEvidence(
         threshold=progress.threshold,
         missing=progress.missing,
         more=progress.next_match is not None,
-        labels=len(verdicts_on),
-        on=sum(verdicts_on),
+        labels=len(judged),
+        on=sum(judged),
         matches=len(profile_matches),
         out_of_reach=queue.out_of_reach(progress),
     )

@@ -7,6 +7,7 @@ and below those nothing is known.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,38 +68,35 @@ class NearMissSample:
         return cls(np.concatenate(scores), np.concatenate(shares), floor)
 
 
-def pass_rates(
-    edges: Sequence[float],
-    matches: Sequence[ScoredMatch],
-    since: int,
-    now: int,
-    matched_from: float,
-    near: NearMissSample,
-    posts_an_hour: float,
-) -> list[float | None]:
-    """Posts an hour that reach each edge; None where that is unknown.
+class MatchHistory(NamedTuple):
+    """All matches of a time, in milliseconds."""
 
-    `matches` are all since `since`. `matched_from` is the highest current threshold of any seed.
-    """
-    rates = _match_rates(edges, matches, since, now)
+    matches: Sequence[ScoredMatch]
+    since: int
+    now: int
+    matched_from: float  # the highest current threshold of any seed
+
+
+def pass_rates(
+    edges: Sequence[float], history: MatchHistory, near: NearMissSample, posts_an_hour: float
+) -> list[float | None]:
+    """Posts an hour that reach each edge; None where that is unknown."""
     result: list[float | None] = []
-    for edge, rate in zip(edges, rates, strict=True):
-        if edge < matched_from and rate is not None:
+    for edge, rate in zip(edges, _match_rates(edges, history), strict=True):
+        if edge < history.matched_from and rate is not None:
             near_share = float(near.shares[near.scores >= edge].sum())
             rate = None if edge < near.floor else rate + near_share * posts_an_hour
         result.append(rate)
     return result
 
 
-def _match_rates(
-    edges: Sequence[float], matches: Sequence[ScoredMatch], since: int, now: int
-) -> list[float | None]:
+def _match_rates(edges: Sequence[float], history: MatchHistory) -> list[float | None]:
     """Matches an hour that reach each edge, of the time in which all such posts matched."""
-    rows = [(m.score, m.at, m.posts, m.hidden_below) for m in matches]
+    rows = [(m.score, m.at, m.posts, m.hidden_below) for m in history.matches]
     scores, times, posts, hidden_below = np.array(rows, np.float64).reshape(-1, 4).T
     rates: list[float | None] = []
     for edge in edges:
-        begin = max(since, times[hidden_below > edge].max(initial=-1) + 1)
+        begin = max(history.since, times[hidden_below > edge].max(initial=-1) + 1)
         passes = float(posts[(scores >= edge) & (times >= begin)].sum())
-        rates.append(hourly_rate(passes, int(begin), now))
+        rates.append(hourly_rate(passes, int(begin), history.now))
     return rates

@@ -18,6 +18,7 @@ from encoder.support.files import private_folder, read_regular, state_folder, wr
 
 CHALLENGE_HEADER, PROOF_HEADER = "Newsift-Challenge", "Newsift-Proof"
 MAX_FILES, MAX_FILE_BYTES = 64, 2**10
+STATE_ERRORS = (OSError, InputError, RuntimeError)  # there may be no home folder
 log = logging.getLogger("newsift.web")
 
 
@@ -39,20 +40,20 @@ def write_address(address: str) -> WorkerAddress:
             if not _is_running(file):
                 file.unlink(missing_ok=True)
         write_atomically(_file(worker), msgspec.json.encode(worker), 0o600)
-    except (OSError, InputError) as error:
-        log.warning("the desk on this machine does not find this worker: %s", error)
+    except STATE_ERRORS as error:
+        log.info("desk.workers has to name this worker, as it leaves no address: %s", error)
     return worker
 
 
 def remove_address(worker: WorkerAddress) -> None:
-    with suppress(OSError):
+    with suppress(*STATE_ERRORS):
         _file(worker).unlink(missing_ok=True)
 
 
 def read_addresses() -> list[WorkerAddress]:
     """Those of this user's running workers."""
     workers = []
-    with suppress(OSError, InputError):
+    with suppress(*STATE_ERRORS):
         for file in sorted(private_folder(_folder()).glob("*.json"))[:MAX_FILES]:
             with suppress(OSError, msgspec.MsgspecError):
                 if _is_running(file):

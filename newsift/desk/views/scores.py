@@ -33,7 +33,7 @@ from newsift.statistics.estimates import (
     share_above,
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
-from newsift.statistics.pass_rates import NearMissSample, describe_window, pass_rates
+from newsift.statistics.pass_rates import MatchHistory, NearMissSample, describe_window, pass_rates
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
 from worker.posts.outcome import PostId
@@ -119,7 +119,7 @@ def _hourly_rates(
     hourly = data.stream.hourly
     if data.stream.why:
         near, hourly = NearMissSample.from_answers([]), 0.0
-    return pass_rates(edges, matches, since, data.now, top, near, hourly)
+    return pass_rates(edges, MatchHistory(matches, since, data.now, top), near, hourly)
 
 
 def _finite(score: float) -> float | None:

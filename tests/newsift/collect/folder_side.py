@@ -10,7 +10,8 @@ from typing import cast
 
 from aiohttp import ClientSession
 
-from newsift.collect.folder import FileLedger, Folder, SettleTimer
+from newsift.collect.file_ledger import FileLedger
+from newsift.collect.folder import Folder, SettleTimer
 from newsift.collect.source import SourceEndedError, SourceFrame, SourcePosition
 from newsift.files.posts import FileMessages
 from newsift.files.tables import FileOptions

@@ -10,16 +10,10 @@ from threading import Timer
 
 import pytest
 
-import newsift.collect.folder as folder_module
+import newsift.collect.file_ledger
 from encoder.errors import InputError
-from newsift.collect.folder import (
-    ALL_ROWS,
-    FileLedger,
-    FilePosition,
-    FileVersion,
-    SettleTimer,
-    scan_folder,
-)
+from newsift.collect.file_ledger import ALL_ROWS, FileLedger, FilePosition, FileVersion
+from newsift.collect.folder import SettleTimer, scan_folder
 from newsift.collect.source import SourcePosition
 from newsift.files.messages import FileMessage
 from tests.newsift.collect.folder_side import all_of, frames_of, position_of, posts, put, watched
@@ -266,7 +260,7 @@ def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(place: Path, state
 
 
 def test_forgets_the_oldest_gone(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "MAX_LEDGER_ENTRIES", 10)
+    monkeypatch.setattr(newsift.collect.file_ledger, "MAX_LEDGER_ENTRIES", 10)
     ledger = start_files(place, state, 14)
     before = scan(place)
     for number in range(12):

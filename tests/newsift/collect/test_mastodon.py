@@ -19,11 +19,9 @@ from newsift.collect.mastodon import (
     PublicStream,
     RecentStatuses,
     event_value,
-    id_before,
-    parse_statuses,
     stream_address,
-    time_of_id,
 )
+from newsift.collect.mastodon_timeline import id_before, parse_statuses, time_of_id
 from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, SourcePosition
 from newsift.web.client import client_session, stream_timeout
 from tests.newsift.collect.following import Collecting, first_of, follow
@@ -318,7 +316,7 @@ async def test_the_state_of_another_instance_is_one_gap() -> None:
 
 
 async def test_a_status_above_the_limit_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.collect.mastodon.MAX_PAGE_BYTES", 20_000)
+    monkeypatch.setattr("newsift.collect.mastodon_timeline.MAX_PAGE_BYTES", 20_000)
     async with serve_instance() as side:
         await side.post(*[status_id(second) for second in range(1, 4)])
         side.statuses[1] |= {"content": "x" * 20_000}

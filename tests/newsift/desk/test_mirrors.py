@@ -11,7 +11,7 @@ import pytest
 import encoder
 from encoder.errors import InputError
 from newsift.desk import mirrors
-from newsift.desk.mirrors import TopicConsumer, TopicFollower, TopicMirrors
+from newsift.desk.mirrors import FollowTimes, TopicConsumer, TopicFollower, TopicMirrors
 from newsift.desk.model import DeskModel
 from newsift.desk.promise_tests import MATCHES_TTL_S, PromiseTests
 from newsift.operations.labels import EventMatch, label_topic
@@ -50,7 +50,7 @@ class Recorder(TopicConsumer):
 @contextmanager
 def followed(topic: str, **limits: float) -> Iterator[tuple[TopicFollower, Recorder]]:
     recorder = Recorder(topic)
-    follower = TopicFollower(load_config(), topic, recorder, lambda: None, **limits)
+    follower = TopicFollower(load_config(), topic, recorder, lambda: None, FollowTimes(**limits))
     follower.start()
     try:
         yield follower, recorder
@@ -73,7 +73,7 @@ def test_a_follower_reads_all_records_and_then_is_ready(kafka: Kafka) -> None:
 def test_a_missing_topic_is_logged_once_and_read_when_it_is_created(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with followed("later", retry_s=0.05) as (follower, recorder):
+    with followed("later", retry=0.05) as (follower, recorder):
         until(lambda: "has no topic 'later'" in follower.error)
         assert not follower.ready.is_set()
         create(str(kafka.address), "later")
@@ -86,7 +86,7 @@ def test_a_missing_topic_is_logged_once_and_read_when_it_is_created(
 def test_a_new_partition_is_read_and_nothing_twice(kafka: Kafka) -> None:
     create(str(kafka.address), "grows")
     kafka.send("grows", b"old")
-    with followed("grows", retry_s=0.05, partitions_s=0.1) as (_, recorder):
+    with followed("grows", retry=0.05, partitions=0.1) as (_, recorder):
         until(lambda: recorder.values == [b"old"])
         with admin(str(kafka.address)) as client:
             client.create_partitions({"grows": 2})
@@ -97,7 +97,7 @@ def test_a_new_partition_is_read_and_nothing_twice(kafka: Kafka) -> None:
 
 @pytest.mark.parametrize(
     ("count", "while_away", "limits"),
-    [(1, False, {}), (9, False, {"partitions_s": 0.1}), (9, True, {"partitions_s": 0.1})],
+    [(1, False, {}), (9, False, {"partitions": 0.1}), (9, True, {"partitions": 0.1})],
     ids=["fewer records", "more records", "more records while away"],
 )
 def test_a_topic_that_was_created_again_is_read_from_its_start(
@@ -106,7 +106,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_start(
     address, name = str(kafka.address), "again"
     create(address, name)
     kafka.fill(name, [b"old"] * 3)
-    with followed(name, retry_s=0.05, **limits) as (follower, recorder):
+    with followed(name, retry=0.05, **limits) as (follower, recorder):
         until(lambda: len(recorder.values) == 3)
         go = Event()
 
@@ -133,7 +133,7 @@ def test_after_a_long_pause_the_topic_is_read_again(kafka: Kafka) -> None:
     name = "paused"
     create(str(kafka.address), name)
     kafka.fill(name, [b"old"] * 3)
-    with followed(name, retry_s=1.2, max_pause_s=1.0) as (follower, recorder):
+    with followed(name, retry=1.2, max_pause=1.0) as (follower, recorder):
         until(lambda: len(recorder.values) == 3)
 
         def fail() -> None:

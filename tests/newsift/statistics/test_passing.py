@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newsift.statistics.pass_rates import (
+    MatchHistory,
     NearMissSample,
     ScoredMatch,
     describe_window,
@@ -46,7 +47,10 @@ def test_near_misses_stand_for_those_that_were_only_counted() -> None:
     each, below = 2.5 / 4_000 * 2_000, 3 / 4_000 * 2_000
     questions = [0.5, 0.46, 0.45, 0.32, 0.3, 0.25, 0.24]
     result = pass_rates(
-        questions, [ScoredMatch(0.6, NOW - 1)], NOW - 2 * HOUR_MS, NOW, 0.5, near, 2_000
+        questions,
+        MatchHistory([ScoredMatch(0.6, NOW - 1)], NOW - 2 * HOUR_MS, NOW, 0.5),
+        near,
+        2_000,
     )
     assert result == pytest.approx(
         [0.5, 0.5, 0.5 + each, 0.5 + 2 * each, 0.5 + 4 * each, 0.5 + 4 * each + below, None]
@@ -59,7 +63,7 @@ def test_without_workers_nothing_below_the_threshold_is_known() -> None:
     )
     for near in (NOBODY, few):
         assert near.floor == inf
-        result = pass_rates([0.6, 0.5, 0.4], [], NOW - HOUR_MS, NOW, 0.5, near, 100)
+        result = pass_rates([0.6, 0.5, 0.4], MatchHistory([], NOW - HOUR_MS, NOW, 0.5), near, 100)
         assert result == [0, 0, None]
 
 
@@ -80,7 +84,7 @@ def test_a_lowered_threshold_hides_nothing_above_the_old_one(moved_at: int, seed
         for hour, score in enumerate(scores)
         if score >= (0.7 if hour < moved_at else 0.5)
     ]
-    high, low = pass_rates([0.7, 0.6], matches, 0, NOW, 0.5, NOBODY, 0)
+    high, low = pass_rates([0.7, 0.6], MatchHistory(matches, 0, NOW, 0.5), NOBODY, 0)
     assert high == pytest.approx(sum(score >= 0.7 for score in scores) / 100)
     since = sum(score >= 0.6 for score in scores[moved_at:])
     assert low == pytest.approx(since / (100 - moved_at + 1), rel=1e-6)
@@ -88,5 +92,5 @@ def test_a_lowered_threshold_hides_nothing_above_the_old_one(moved_at: int, seed
 
 def test_a_rate_wants_a_minute_at_least() -> None:
     late = [ScoredMatch(0.6, NOW - 59_999)]
-    assert pass_rates([0.5], late, NOW - 59_999, NOW, 0.5, NOBODY, 0) == [None]
-    assert pass_rates([0.5], late, NOW - 60_000, NOW, 0.5, NOBODY, 0) == [60]
+    assert pass_rates([0.5], MatchHistory(late, NOW - 59_999, NOW, 0.5), NOBODY, 0) == [None]
+    assert pass_rates([0.5], MatchHistory(late, NOW - 60_000, NOW, 0.5), NOBODY, 0) == [60]

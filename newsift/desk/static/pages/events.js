@@ -8,7 +8,7 @@ const REFRESH_MS = 2000;
 const PAGE = 50;
 const WIDTH = 144;
 const HEIGHT = 36;
-const PARTS = ["events", "seeds", "matches", "health"];
+const PARTS = ["events", "seeds", "matches"];
 const STATES = {
   live: ["in force", "good"],
   paused: ["paused", ""],

@@ -40,9 +40,9 @@ def judge(page: Page, place: Place) -> None:
 
 
 def save_csv(page: Page) -> list[dict[str, str]]:
-    page.get_by_role("link", name="Export").click()
+    page.get_by_role("link", name="Matches").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save CSV", exact=True).click()
+        page.get_by_role("button", name="Save all with my labels").click()
     text = Path(download.value.path()).read_text("utf-8-sig")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
@@ -53,7 +53,7 @@ def test_an_event_from_its_first_article_to_a_file_and_through_the_loss_of_a_wor
     worker = place.worker()
     page = window.open()
     add_an_article(page)
-    state = page.get_by_role("banner").get_by_role("link")
+    state = page.get_by_role("status", name="Health")
     expect(state.filter(has_text="all well")).to_be_visible(timeout=SETTLED_MS)
     posts = sample_posts()
     place.send("posts", *((str(post["id"]), post) for post in posts))
@@ -64,10 +64,11 @@ def test_an_event_from_its_first_article_to_a_file_and_through_the_loss_of_a_wor
     assert {row["post_id"] for row in rows} == {
         row["post"]["id"] for row in place.values("matches")
     }
+    assert sum(row["label"] == "on" for row in rows) >= JUDGED
     texts = {row["text"].removeprefix("'") for row in rows}  # no cell is a formula
     assert texts <= {str(post["text"]) for post in posts}
     worker.kill()
-    expect(state.filter(has_text="no worker")).to_be_visible(timeout=SETTLED_MS)
+    expect(state.filter(has_text="no worker runs")).to_be_visible(timeout=SETTLED_MS)
     place.worker()
     expect(state.filter(has_text="all well")).to_be_visible(timeout=SETTLED_MS)
 

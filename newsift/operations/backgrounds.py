@@ -1,0 +1,106 @@
+"""A background of one's own: posts drawn from files or the topic, and their embeddings."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from encoder.embeddings import Embeddings, embeddings_writer
+from encoder.encoder import Encoder
+from newsift.files.messages import FileMessage
+from newsift.operations.messages import ProgressLine
+from newsift.operations.offset_samples import sample_spans
+from newsift.operations.times import now_text
+from newsift.statistics.background import PostSampler, match_seeds, take_author_turns
+from worker.config import Config
+from worker.kafka.reading import StoredMessage, TopicReader, records_between
+from worker.match.pipeline import read_safely
+from worker.posts.languages import Languages
+from worker.posts.read import Post
+from worker.posts.times import rfc3339
+from worker.seeds.embedder import SeedEmbedder, row_problems
+from worker.seeds.state import ControlState
+from worker.text import plural
+
+WINDOWS_PER_PARTITION = 64
+
+Batches = Iterable[Sequence[StoredMessage | FileMessage]]
+Share = Callable[[int], float]  # of all messages, by the number of those that were read
+
+
+def topic_messages(cluster: TopicReader, config: Config, most: int) -> tuple[Batches, Share]:
+    """About `most` messages of the posts topic, drawn uniformly from its offsets."""
+    topic = config.topics.posts
+    begins, ends = cluster.beginnings(topic), cluster.ends(topic)
+    spans = sample_spans(begins, ends, most, WINDOWS_PER_PARTITION, Random())
+    batches = chain.from_iterable(cluster.read(topic, *span) for span in spans)
+    total = max(min(most, records_between(begins, ends)), 1)
+    return batches, lambda count: count / total
+
+
+class BackgroundSample:
+    """Messages that were read, and the posts drawn from them."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.posts = most, PostSampler(most)
+        self.times: tuple[int, int] | None = None  # the first and the last
+        self.no_posts = 0
+
+    def read(self, batches: Batches, share: Share, config: Config, form: str) -> None:
+        langs, progress = Languages.parse(config.posts.langs), ProgressLine(share)
+        for message in chain.from_iterable(batches):
+            progress.add(1, "messages read")
+            if isinstance(message, FileMessage) and not message.value:
+                reading = message.reading
+            else:
+                reading = read_safely(message.value, form, config.limits, langs)
+            if not isinstance(reading, Post):
+                self.no_posts += 1
+                continue
+            self.posts.add(reading)
+            if (at := message.timestamp) > 0:
+                first, last = self.times or (at, at)
+                self.times = min(first, at), max(last, at)
+
+    def embed(self, enc: Encoder, state: ControlState, rate: float) -> "Background":
+        """Without posts near a seed; authors take turns."""
+        posts = self.posts.posts()
+        vectors = enc.posts([post.text for post in posts])
+        seeds = SeedEmbedder(enc, rate, threshold=1.0).make(state)
+        close = match_seeds(vectors, seeds.embeddings, enc, rate)
+        unusable = row_problems(vectors)
+        rows = [row for row in np.flatnonzero(~close).tolist() if row not in unusable]
+        turns = take_author_turns([posts[row] for row in rows], self.most)
+        near = int(close.sum())
+        left_out = {
+            "no posts": self.no_posts,
+            "without words": self.posts.wordless + len(posts) - near - len(rows),
+            "copies": self.posts.copies,
+            "near a seed, which would raise its threshold": near,
+        }
+        read = self.posts.read + self.no_posts
+        left_out["beyond --posts"] = read - sum(left_out.values()) - len(turns)
+        return Background(vectors[[rows[turn] for turn in turns]], self.times, read, left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    vectors: Embeddings
+    times: tuple[int, int] | None  # of the first and the last message, in milliseconds
+    read: int
+    left_out: Mapping[str, int]  # why, and how many
+
+    def summary(self) -> str:
+        counts = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items() if count)
+        return f"{plural(self.read, 'message')} read; left out: {counts or 'none'}"
+
+    def save(self, out: Path, source: str) -> None:
+        note, vectors = {"source": source, "made": now_text()}, self.vectors
+        if self.times:
+            note |= {"first": rfc3339(self.times[0]), "last": rfc3339(self.times[1])}
+        dim = vectors.dense.shape[1]
+        with embeddings_writer(out.resolve(), dim, vectors.mix, vectors.digest, note) as file:
+            file.add(vectors.dense, vectors.lexical)
