@@ -19,7 +19,7 @@ from tests.worker.small import (
 from worker.assembly import build_pipeline
 from worker.config import Config, MatchingConfig
 from worker.seeds.background import OwnBackground
-from worker.seeds.embedder import SeedEmbedder, rounded_product
+from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.total import passing_posts, total_rate_constant
 
@@ -74,20 +74,6 @@ def test_the_language_with_the_highest_constant_decides() -> None:
         total_rate_constant(passing_posts(each, seeds, cuts), each, RATE) for each in (one, other)
     ]
     assert raised == max(least) > min(least)
-
-
-def test_rounded_products_give_the_same_thresholds_and_pairs() -> None:
-    one, other, seeds = rows(1_500, 1), rows(500, 3), rows(300, 2)
-    both = replace(Embeddings.concat([one, other]), ends=(1_500, 2_000))
-    cuts = thresholds(both, seeds, RATE)
-    exact = [
-        np.sort(exact_scores(posts, seeds), axis=0)[-round(RATE * len(posts))]
-        for posts in (one, other)
-    ]
-    assert np.allclose(cuts, np.max(exact, axis=0))
-    assert thresholds(both, seeds, RATE, rounded_product).tolist() == cuts.tolist()
-    passing = passing_posts(both, seeds, cuts), passing_posts(both, seeds, cuts, rounded_product)
-    assert [p.posts.tolist() for p in passing[0]] == [p.posts.tolist() for p in passing[1]]
 
 
 def own_background() -> OwnBackground:
