@@ -1,7 +1,7 @@
 """Vocabularies: convert a word to token ids, by WordPiece or as a whole word."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
 from encoder.errors import InputError
@@ -53,9 +53,12 @@ class Vocabulary(ABC):
     def size(self) -> int:
         return len(self._ids)
 
-    def split(self, text: str) -> Sequence[str | ScriptPart]:
-        """Split a text into words; a `str` gives both the token ids and the slot."""
-        return split_words(text)
+    def split(self, text: str, run_chars: int | None = None) -> Iterator[str | ScriptPart]:
+        """Split a text into words; a `str` gives both the token ids and the slot.
+
+        Runs without spaces are cut at `run_chars`.
+        """
+        return iter(split_words(text))
 
     @abstractmethod
     def pieces(self, word: str) -> tuple[int, ...]:
@@ -115,16 +118,15 @@ class Scripts(WordPiece):
     def normalise(self, word: str) -> str:
         return fold_scripts(word)
 
-    def split(self, text: str) -> list[str | ScriptPart]:
-        """Split a text into words; a run without spaces gives its pieces and its bigrams."""
-        words: list[str | ScriptPart] = []
+    def split(self, text: str, run_chars: int | None = None) -> Iterator[str | ScriptPart]:
+        """A run without spaces gives its pieces and its bigrams."""
         for word in split_scripts(text):
             if RUN.fullmatch(word):
-                words += [ScriptPart(piece, piece, "") for piece in self.cut(word)]
-                words += [ScriptPart(pair, "", pair) for pair in pairs(word)]
+                run = word[:run_chars]
+                yield from (ScriptPart(piece, piece, "") for piece in self.cut(run))
+                yield from (ScriptPart(pair, "", pair) for pair in pairs(run))
             else:
-                words.append(word if word.isascii() or len(word) > WORD_CHARS else self._part(word))
-        return words
+                yield word if word.isascii() or len(word) > WORD_CHARS else self._part(word)
 
     def _part(self, word: str) -> str | ScriptPart:
         short = stem(self.normalise(word))
