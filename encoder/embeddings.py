@@ -386,29 +386,12 @@ class Background:
             )
 
 
-LEAST_THRESHOLD = np.float32(
-    np.finfo(np.float32).tiny
-)  # so that a text without words matches nothing
+# Above 0, the score of a text without words, which matches nothing.
+LEAST_THRESHOLD = np.float32(np.finfo(np.float32).tiny)
 EVERY_POST = np.float32(-1)  # a skim threshold that every post reaches
 
-Product = Callable[[F32], tuple[F32, F32]]  # [n, d] → [n, at least the table's rows], and [n]
 
-
-def float_product(table: F32) -> Product:
-    """Return a function for products with the table's rows and a bound on each row's error."""
-
-    def product(rows: F32) -> tuple[F32, F32]:
-        with one_thread() if len(rows) * len(table) < MIN_SCORES_FOR_THREADS else nullcontext():
-            products: F32 = rows @ table.T
-        return products, np.full(len(rows), rounding(table.shape[1]), np.float32)
-
-    return product
-
-
-def thresholds(
-    background: Embeddings, articles: Embeddings, rate: float,
-    product_with: Callable[[F32], Product] = float_product,
-) -> F32:  # fmt: skip
+def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
     """Compute the score that a share `rate` of the background reaches, for each article: [k]."""
     if not (is_real(rate) and 0 < rate < 1):
         raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
@@ -420,10 +403,10 @@ def thresholds(
             f"use {1 / max(len(background), 1):.1g} or more"
         )
     cuts = np.empty(len(articles), np.float32)
-    count, product = round(rate * len(background)), product_with(background.dense)
+    count = round(rate * len(background))
     for start in range(0, len(articles), ARTICLES_AT_ONCE):
         block = slice(start, start + ARTICLES_AT_ONCE)
-        cuts[block] = _nth_scores(count, background, articles[block], product)
+        cuts[block] = _nth_scores(count, background, articles[block])
     return np.maximum(cuts, LEAST_THRESHOLD)
 
 
@@ -453,33 +436,29 @@ def match_thresholds(
     return cuts, skim_cuts
 
 
-def _nth_scores(count: int, posts: Embeddings, articles: Embeddings, product: Product) -> F32:
+def _nth_scores(count: int, posts: Embeddings, articles: Embeddings) -> F32:
     """Compute the `count`-th highest score of each article: [k].
 
     Candidates are scored again in a fixed order of summation, so an article's threshold does not
     depend on the other articles.
     """
     least = np.zeros(len(articles), np.float32)
-    pairs, exact = _scored_pairs(articles, posts, product, count, least)
+    pairs, exact = _scored_pairs(articles, posts, count, least)
     rising = exact[np.lexsort((exact, pairs[:, 0]))]  # grouped by article
     ends = np.searchsorted(pairs[:, 0], np.arange(len(articles)), side="right")  # [k]
     cut: F32 = rising[ends - count]
     return cut
 
 
-def reaching_pairs(
-    articles: Embeddings, background: Embeddings, cuts: F32,
-    product_with: Callable[[F32], Product] = float_product,
-) -> tuple[I64, F32]:  # fmt: skip
+def reaching_pairs(articles: Embeddings, background: Embeddings, cuts: F32) -> tuple[I64, F32]:
     """Return the pairs [p, 2] of article and post that reach its threshold, and their scores."""
     blocks = [
         slice(start, start + ARTICLES_AT_ONCE)
         for start in range(0, len(articles), ARTICLES_AT_ONCE)
     ]
     pairs, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.float32)]
-    product = product_with(background.dense)
     for block in blocks:
-        near, exact = _scored_pairs(articles[block], background, product, 0, cuts[block])
+        near, exact = _scored_pairs(articles[block], background, 0, cuts[block])
         hits = exact >= cuts[block][near[:, 0]]
         pairs.append(near[hits] + np.array([block.start, 0]))
         scores.append(exact[hits])
@@ -487,15 +466,18 @@ def reaching_pairs(
 
 
 def _scored_pairs(
-    articles: Embeddings, posts: Embeddings, product: Product, count: int, least: F32
+    articles: Embeddings, posts: Embeddings, count: int, least: F32
 ) -> tuple[I64, F32]:
     """Return the `count` best pairs of each article, or those from `least` on, and their scores.
 
     More pairs may be included, since rounding hides the order of nearly equal scores.
     """
     words, mix = articles.lexical, articles.mix
-    dense, errors = product(np.multiply(articles.dense, 1 - mix, dtype=np.float32))
-    slack = errors + np.float32(rounding(int(np.diff(words.indptr).max(initial=0))))
+    rows: F32 = np.multiply(articles.dense, 1 - mix, dtype=np.float32)
+    with one_thread() if len(rows) * len(posts) < MIN_SCORES_FOR_THREADS else nullcontext():
+        dense: F32 = rows @ posts.dense.T  # [k, n]
+    terms = rows.shape[1] + int(np.diff(words.indptr).max(initial=0))
+    slack = np.full(len(rows), rounding(terms), np.float32)
     pairs: I64 = top_pairs(
         *(dense, len(posts), words.indptr, words.slots, words.weights, *posts.lexical.inverted),
         *(float(mix), count, fixed(least), slack),

@@ -30,7 +30,7 @@ from encoder.support.jit_cache import announce_first_start
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
 from encoder.support.threads import PerProcess, ThreadPool
-from encoder.text.clean import POST_CHARS, Article, validate_texts
+from encoder.text.clean import POST_CHARS, POST_TOKENS, Article, validate_texts
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 
 BLOCK = 4096  # texts per thread
@@ -104,7 +104,7 @@ class Encoder:
         return int(getattr(self._backend, "threads", 1))
 
     def posts(self, texts: Iterable[str], *, threads: int | None = None) -> Embeddings:
-        """The embeddings of posts; of each the first 8,192 characters are read.
+        """The embeddings of posts; of each the first 512 tokens are read.
 
         `threads` limits the threads of this call: 1 is the calling thread.
         """
@@ -157,7 +157,7 @@ class Encoder:
     def tokenize(self, text: str) -> list[tuple[str, float]]:
         """The words of a post, each with its weight in the words half.
 
-        A "…" marks the cap of the dense half, and the end of a truncated post.
+        A "…" marks the cap of the dense half, and the end of what is read of a long post.
         """
         words, row = self._tokenizer.words(text, Side.POST), self._tokenizer.posts([text]).lexical
         weights = dict(zip(row.slots.tolist(), row.weights.tolist(), strict=True))
@@ -165,7 +165,8 @@ class Encoder:
         room, ends = self.model.weights.config.post_tokens, accumulate(len(w.ids) for w in words)
         read = sum(end <= room for end in ends)
         unread = [CUT, *weighted_words[read:]] if read < len(weighted_words) else []
-        return [*weighted_words[:read], *unread, *([CUT] if len(text) > POST_CHARS else [])]
+        is_cut = len(text) > POST_CHARS or sum(len(word.ids) for word in words) > POST_TOKENS
+        return [*weighted_words[:read], *unread, *([CUT] if is_cut else [])]
 
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0

@@ -27,8 +27,7 @@ from encoder.support.files import cache_root, private_folder, refuse_public_cont
 
 NAME = re.compile(r"jit-[0-9a-f]{16}")
 ROOT = Path(__file__).parents[2]
-COMPILED_FOLDERS = ("encoder", "worker/simd")
-IMPORT = re.compile(r"^[ \t]*from ((?:encoder|worker)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+IMPORT = re.compile(r"^[ \t]*from (encoder[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 COMPILES = re.compile(r"^from encoder\.support\.jit import .*\bjit$", re.MULTILINE)
 NEWEST = 4
 UNUSED_S = 24 * 3600
@@ -38,8 +37,7 @@ log = logging.getLogger("newsift.encoder")
 
 def sources_digest() -> str:
     """A digest of all compiled sources: numba does not notice a change in an imported function."""
-    paths = (path for folder in COMPILED_FOLDERS for path in (ROOT / folder).rglob("*.py"))
-    files = {_module(path): path for path in paths}
+    files = {_module(path): path for path in (ROOT / "encoder").rglob("*.py")}
     texts = {module: file.read_bytes() for module, file in files.items()}
     queue = [module for module, text in texts.items() if COMPILES.search(text.decode())]
     modules: set[str] = set()

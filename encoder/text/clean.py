@@ -15,6 +15,7 @@ from encoder.support.letters import Characters, limit_marks
 from encoder.text.split import is_invisible
 
 POST_CHARS = 8192
+POST_TOKENS = 512  # What follows the chunk with the last of them is not read.
 ARTICLE_CHARS = 131_072
 
 Article: TypeAlias = str | tuple[str, str]

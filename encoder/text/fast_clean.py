@@ -337,7 +337,7 @@ def encode_chunk(
     return end + slots
 
 
-MISSED = -1
+MISSED, UNREAD = -1, -2  # places of chunks that have no body, for now or at all
 NUMBERS_PER_BYTE = 4  # of a body at most, per byte of its chunk, without the two counts
 
 
@@ -440,23 +440,28 @@ def scan(
 
 
 @jit()
-def expand(bodies: I32, places: I64, ends: I64, cap: int) -> tuple[I32, I64, I32, I64]:
-    """Return the ids of every text, at most `cap`, and all slots, each with offsets."""
+def expand(bodies: I32, places: I64, ends: I64, most: tuple[int, int]) -> tuple[I32, I64, I32, I64]:
+    """Return the ids of every text, and all slots, each with offsets.
+
+    Of a text the first `most[0]` ids, and the slots of the chunks up to the one with which it has
+    `most[1]` ids.
+    """
     id_offsets, slot_offsets = np.zeros(len(ends) + 1, np.int64), np.zeros(len(ends) + 1, np.int64)
-    chunk = 0
+    stops, chunk = np.empty(len(ends), np.int64), 0
     for text in range(len(ends)):
         ids = slots = 0
-        while chunk < ends[text]:
+        while chunk < ends[text] and ids < most[1]:
             ids += bodies[places[chunk]]
             slots += bodies[places[chunk] + 1]
             chunk += 1
-        id_offsets[text + 1] = id_offsets[text] + min(ids, cap)
+        stops[text], chunk = chunk, ends[text]
+        id_offsets[text + 1] = id_offsets[text] + min(ids, most[0])
         slot_offsets[text + 1] = slot_offsets[text] + slots
     all_ids, all_slots = np.empty(id_offsets[-1], np.int32), np.empty(slot_offsets[-1], np.int32)
     chunk = place = 0
     for text in range(len(ends)):
         free, stop = id_offsets[text], id_offsets[text + 1]
-        while chunk < ends[text]:
+        while chunk < stops[text]:
             at = places[chunk]
             ids, slots = bodies[at], bodies[at + 1]
             for i in range(min(ids, stop - free)):
@@ -464,4 +469,5 @@ def expand(bodies: I32, places: I64, ends: I64, cap: int) -> tuple[I32, I64, I32
             for i in range(slots):
                 all_slots[place + i] = bodies[at + 2 + ids + i]
             free, place, chunk = free + min(ids, stop - free), place + slots, chunk + 1
+        chunk = ends[text]
     return all_ids, id_offsets, all_slots, slot_offsets

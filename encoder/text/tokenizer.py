@@ -13,6 +13,7 @@ from encoder.model.weights import I32, I64
 from encoder.score.lexical import NO_SLOT, Idf, SparseRows, article_rows, post_rows, slot
 from encoder.text.clean import (
     POST_CHARS,
+    POST_TOKENS,
     Article,
     article_chunks,
     article_text,
@@ -21,7 +22,7 @@ from encoder.text.clean import (
     post_text,
     validate_texts,
 )
-from encoder.text.fast_clean import MISSED, expand, make_buffers, plain_characters, scan
+from encoder.text.fast_clean import MISSED, UNREAD, expand, make_buffers, plain_characters, scan
 from encoder.text.fast_wordpiece import make_lexicon
 from encoder.text.split import split_words
 from encoder.text.vocabulary import Vocabulary
@@ -32,6 +33,8 @@ CACHED_SPLITS = 2**14  # chunks
 CACHED_LETTERS = 32  # longer words are not cached
 CACHED_BYTES = 64  # longer chunks are not cached
 BYTES = 4  # per number of a body
+MAX_MISSED_BYTES = 4 * POST_TOKENS  # of a post whose tokens are not counted one by one
+NO_LIMIT = 2**31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,20 +83,27 @@ class Tokenizer:
         return self._tokens(*join(encode_utf8(joined)), Side.ARTICLE)
 
     def words(self, text: Article, side: Side) -> list[Word]:
-        """Return the words of one text, including those beyond the cap on tokens."""
+        """Return the words of one text, including those beyond the model's cap on tokens."""
         (text,) = validate_texts([text], side)
         chunks = article_chunks(text) if side is Side.ARTICLE else post_chunks(str(text))
-        return [
-            word
-            for chunk in chunks
-            for word in (self._split if len(chunk) <= CACHED_LETTERS else self._read)(side, chunk)
-        ]
+        words, tokens, most = list[Word](), 0, most_tokens(side)
+        for chunk in chunks:
+            read = (self._split if len(chunk) <= CACHED_LETTERS else self._read)(side, chunk)
+            words += read
+            tokens += sum(len(word.ids) for word in read)
+            if tokens >= most:
+                break
+        return words
 
     def _read(self, side: Side, chunk: str) -> list[Word]:
-        return [
-            self._word(word) if len(word) <= CACHED_LETTERS else self._make_word(word)
-            for word in split_words(clean_chunk(chunk, side))
-        ]
+        words, tokens, most = list[Word](), 0, most_tokens(side)
+        for word in split_words(clean_chunk(chunk, side)):
+            read = self._word(word) if len(word) <= CACHED_LETTERS else self._make_word(word)
+            if tokens >= most:
+                break
+            words.append(read)
+            tokens += len(read.ids)
+        return words
 
     def _make_word(self, word: str) -> Word:
         ids = self.vocabulary.pieces(word)
@@ -112,11 +122,38 @@ class Tokenizer:
         if len(misses):
             numbers = iter(misses.tolist())  # a start and a stop of each, in turn
             chunks = [data[a:b] for a, b in zip(numbers, numbers, strict=True)]
+            if side is Side.POST:
+                chunks = self._leave_unread(bodies, places, ends, chunks)
             bodies = self._add(bodies, places, chunks, side)
-        ids, offsets, slots, slot_offsets = expand(bodies, places, ends, self._config.cap(side))
+        most = self._config.cap(side), most_tokens(side)
+        ids, offsets, slots, slot_offsets = expand(bodies, places, ends, most)
         read = slots, self._idf[slots], slot_offsets
         rows = post_rows(*read) if side is Side.POST else article_rows(*read, self._config.lead)
         return Tokens(ids, offsets, rows)
+
+    def _leave_unread(
+        self, bodies: I32, places: I64, ends: I64, missed: list[bytes]
+    ) -> list[bytes]:
+        """The missed chunks without those beyond the last token of a post, which are marked.
+
+        Of a post with few such bytes all are read, which costs little.
+        """
+        numbers = np.flatnonzero(places == MISSED)  # of the missed chunks, among all
+        posts = np.searchsorted(ends, numbers, "right")
+        sizes = np.bincount(posts, list(map(len, missed)))
+        of_chunk = dict(zip(numbers.tolist(), missed, strict=True))
+        for post in np.flatnonzero(sizes > MAX_MISSED_BYTES).tolist():
+            tokens = 0
+            for number in range(ends[post - 1] if post else 0, ends[post]):
+                if number not in of_chunk:
+                    tokens += bodies[places[number]]
+                elif tokens < POST_TOKENS:
+                    words = self._read(Side.POST, of_chunk[number].decode("utf-8", "surrogatepass"))
+                    tokens += sum(len(word.ids) for word in words)
+                else:
+                    places[number] = UNREAD
+                    del of_chunk[number]
+        return list(of_chunk.values())
 
     def _add(self, bodies: I32, places: I64, missed: list[bytes], side: Side) -> I32:
         """Append the bodies of the missed chunks, and write their positions to `places`."""
@@ -135,6 +172,11 @@ class Tokenizer:
         ids = [i for word in words for i in word.ids]
         slots = [word.slot for word in words if word.slot != NO_SLOT]
         return array("i", (len(ids), len(slots), *ids, *slots)).tobytes()
+
+
+def most_tokens(side: Side) -> int:
+    """An article is read whole."""
+    return POST_TOKENS if side is Side.POST else NO_LIMIT
 
 
 def encode_utf8(texts: list[str]) -> list[bytes]:

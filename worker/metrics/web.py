@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
+from time import monotonic
 from typing import Any, cast
 
 from aiohttp import web
@@ -40,6 +42,7 @@ from worker.seeds.set import NEVER_EXPIRES, SeedSet
 DEFAULT_PORT = 6066
 MAX_PORT_TRIES = 100
 SHUTDOWN_GRACE_S = 1.0
+PAGE_S = 1.0  # A page of metrics is served again for so long.
 MAX_LINGER_S = 1.0  # The rest of a body is read, so that the client reads the answer.
 NO_STORE = {"Cache-Control": "no-store"}
 EVENT_STREAM = NO_STORE | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
@@ -64,6 +67,7 @@ class Site:
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._connections = Connections()
+        self._page, self._rendered_at, self._page_lock = b"", -inf, asyncio.Lock()
         self._streams: set[asyncio.Task[Any] | None] = set()
         self.port = 0
 
@@ -165,7 +169,12 @@ class Site:
         )
 
     async def _get_metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self._render(), headers={"Content-Type": CONTENT_TYPE})
+        """Rendered at most once a second, in a thread: it takes some milliseconds."""
+        async with self._page_lock:
+            if monotonic() - self._rendered_at >= PAGE_S:
+                self._page = await asyncio.to_thread(self._render)
+                self._rendered_at = monotonic()
+        return web.Response(body=self._page, headers={"Content-Type": CONTENT_TYPE})
 
     async def _get_health(self, _request: web.Request) -> web.Response:
         return status_answer("healthy", "")

@@ -5,6 +5,7 @@ import re
 
 import msgspec
 
+from encoder.text.clean import POST_CHARS
 from worker.config.limits import Limits
 from worker.posts.checks import diagnose, make_post, refusal
 from worker.posts.outcome import NO_POST, Reading
@@ -15,7 +16,7 @@ PARAGRAPH_TAGS = {"p", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", 
 LINE_TAGS = {"br", "li"}
 BLANK_LINES = re.compile(r"\n{3,}")
 INVALID_CHARACTER = re.compile(r"&#[0-9]{20,}+;?")
-MAX_HTML_CHARS = 2**15  # The encoder reads 8,192 characters of text.
+MAX_HTML_CHARS = 4 * POST_CHARS
 
 WRITE_EVENTS = ("update", "status.update")
 
@@ -87,7 +88,8 @@ def status_text(status: MastodonStatus) -> str | None:
     """The text of a status after its content warning."""
     if status.content is None:
         return None
-    return "\n\n".join(t for t in (status.spoiler_text, html_text(status.content)) if t)
+    warning = (status.spoiler_text or "")[:POST_CHARS]
+    return "\n\n".join(text for text in (warning, html_text(status.content)) if text)
 
 
 def html_text(markup: str) -> str:

@@ -28,7 +28,7 @@ from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.records import encode_json
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
-from worker.seeds.embedder import SeedEmbedder, rounded_product
+from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import parse_control_state
 from worker.stream.control import Control
@@ -180,7 +180,6 @@ def warm_up(enc: Encoder, why: bool) -> None:
     choose_partition(b"", [0])
     message = ProbeMessage()
     state = parse_control_state({b"warm": message.value})
-    rounded_product(enc.background.dense[:1])(enc.background.dense[:1])  # as for many seeds
     seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
     with crashpoint.without_hook():
         edges = NearWatch(partial(background_thresholds, enc, enc.background)).edges(seeds)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from encoder.embeddings import Embeddings, Product, float_product, thresholds
+from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32
@@ -23,10 +23,8 @@ from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
 from worker.seeds.state import ControlState, ModelFacts
 from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
 from worker.seeds.vectors import SeedVectors, check_rows
-from worker.simd.rounded import RoundedMatrix
 
 BLOCK_ARTICLES = 256
-MIN_ROUNDED_ARTICLES = 512  # With fewer, rounding the background costs more than it saves.
 MIN_GROWTH = 4  # A part has at least four times the rows of the next one.
 MAX_UNUSED_SHARE = 1 / 16
 NO_WORD = "text: holds no word that the model reads"
@@ -263,16 +261,11 @@ class SeedEmbedder:
         articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
         if len(articles):
             rows = vectors[articles] if len(profiles) else vectors
-            automatic[articles] = self._background_thresholds(rows, self.background)
+            automatic[articles] = self._enc.thresholds(rows, self._rate, self.background)
         if len(profiles):
             rows = vectors[profiles]
-            automatic[profiles] = self._background_thresholds(rows, self._calibrating)
+            automatic[profiles] = self._enc.thresholds(rows, self._rate, self._calibrating)
         return automatic
-
-    def _background_thresholds(self, rows: Embeddings, background: Embeddings) -> F32:
-        if len(rows) < MIN_ROUNDED_ARTICLES:
-            return self._enc.thresholds(rows, self._rate, background)
-        return thresholds(background, rows, self._rate, rounded_product)
 
     def _raise_for_all(
         self,
@@ -286,8 +279,7 @@ class SeedEmbedder:
         self._passing = {c: self._passing[c] for c in places if c in self._passing}
         new = [content for content in places if content not in self._passing]
         rows = np.array([places[content] for content in new], np.int64)
-        product_with = rounded_product if len(rows) >= MIN_ROUNDED_ARTICLES else float_product
-        passing = passing_posts(self.background, vectors[rows], thresholds[rows], product_with)
+        passing = passing_posts(self.background, vectors[rows], thresholds[rows])
         self._passing |= zip(new, passing, strict=True)
         return total_rate_constant(self._passing.values(), self.background, self._rate)
 
@@ -304,11 +296,6 @@ class SeedEmbedder:
 
     def _is_automatic(self, seed: SeedOrProfile) -> bool:
         return self._threshold is None and seed.threshold is None
-
-
-def rounded_product(table: F32) -> Product:
-    """Approximate products; candidates are scored exactly afterwards."""
-    return RoundedMatrix.of(table.T).product
 
 
 def rate_error(

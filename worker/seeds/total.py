@@ -4,12 +4,12 @@ Automatic thresholds at this rate let a share of the background pass each seed; 
 seeds add up. One constant, added to all of them, brings the share that passes any seed down again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from encoder.embeddings import Embeddings, Product, float_product, reaching_pairs
+from encoder.embeddings import Embeddings, reaching_pairs
 from encoder.model.weights import F32, I64
 
 FLOAT32_STEP = 2.0**-23  # no smaller than the distance of neighbouring float32 up to 1
@@ -22,11 +22,8 @@ class PassingPosts(NamedTuple):
     margins: F32  # [p], at least 0
 
 
-def passing_posts(
-    background: Embeddings, seeds: Embeddings, thresholds: F32,
-    product_with: Callable[[F32], Product] = float_product,
-) -> list[PassingPosts]:  # fmt: skip
-    pairs, scores = reaching_pairs(seeds, background, thresholds, product_with)
+def passing_posts(background: Embeddings, seeds: Embeddings, thresholds: F32) -> list[PassingPosts]:
+    pairs, scores = reaching_pairs(seeds, background, thresholds)
     rows, posts = pairs.T
     ends = np.searchsorted(rows, np.arange(1, len(seeds)))
     parts = np.split(posts, ends), np.split(scores - thresholds[rows], ends)

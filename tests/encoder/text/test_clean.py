@@ -217,7 +217,7 @@ def compiled(text: str, side: Side = Side.POST) -> tuple[list[list[int]], list[i
     bodies, places, ends, misses = scanned(text, side)
     if len(misses):
         return [], misses.tolist()
-    ids, _, slots, _ = expand(bodies, places, ends, 10_000)
+    ids, _, slots, _ = expand(bodies, places, ends, (10_000, 10_000))
     return [ids.tolist(), slots.tolist()], []
 
 

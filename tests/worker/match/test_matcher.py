@@ -10,15 +10,13 @@ from encoder.embeddings import unit_rows
 from encoder.errors import MismatchError
 from encoder.model.weights import F32, I64
 from encoder.score.lexical import SparseRows
-from worker.match.matcher import Matcher, SeedIndex, SeedPairs
+from worker.match.matcher import Limits, Matcher, PartIndex, PostRows, SeedPairs, sweep
 from worker.seeds.record import Seed
 from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.vectors import SeedVectors
-from worker.simd.registers import Tile
-from worker.simd.rounded import TILES
 
 DIM = 8
-ROUNDING = 0.03  # of scores by int8 factors, at most
+ROUNDING = 1e-5  # of scores in float32, at most
 
 
 def rows(rng: np.random.Generator, count: int, words: int, mix: float, empty: float) -> Embeddings:
@@ -117,12 +115,11 @@ def test_matches_are_those_of_the_slow_loop(
     expiry = rng.choice([100, 200, NEVER_EXPIRES], k)
     times = rng.choice([-1, 99, 100, 101, 200, 500], n).astype(np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
-        patch.setattr("worker.match.matcher.MIN_COLUMN_SHARE", 0.0)
-        patch.setattr("worker.match.matcher.MIN_COLUMN_SEEDS", 2)
-        patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
+        patch.setattr("worker.match.matcher.MAX_COMMON_WORDS", columns)
+        patch.setattr("worker.match.matcher.MIN_COMMON_SHARE", 0.0)
+        patch.setattr("worker.match.matcher.MIN_COMMON_SEEDS", 2)
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", 32)
-        patch.setattr("worker.match.matcher.MAX_BLOCK_POSTS", block)
+        patch.setattr("worker.match.matcher.MAX_POSTS_AT_ONCE", block)
         patch.setattr("worker.match.matcher.MIN_THREAD_SCORES", 1)
         seeds = made_set(articles, thresholds, expiry)
         result = Matcher(seeds, threads).match(posts, times)
@@ -182,25 +179,22 @@ def test_a_limit_beyond_the_number_of_seeds_takes_no_memory() -> None:
 @settings(max_examples=40)
 @given(
     st.integers(0, 10**6), st.integers(0, 20), st.integers(1, 70), st.sampled_from([0.0, 0.7]),
-    st.sampled_from([0.0, 0.2, 1.0]), st.sampled_from([0, 2, 1000]), st.sampled_from([32, 512]),
-    st.sampled_from(TILES),
+    st.sampled_from([0, 2, 1000]), st.sampled_from([32, 512]),
 )  # fmt: skip
-def test_chosen_scores_are_the_most_that_those_of_the_embeddings_may_be(
-    seed: int, n: int, k: int, mix: float, share: float, columns: int, part: int, tile: Tile
+def test_watched_scores_are_the_most_that_those_of_the_embeddings_may_be(
+    seed: int, n: int, k: int, mix: float, common: int, part: int
 ) -> None:
     rng = np.random.default_rng(seed)
     posts, seeds = rows(rng, n, 30, mix, 0.1), rows(rng, k, 30, mix, 0.1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("worker.match.matcher.MIN_COLUMN_SHARE", share)
-        patch.setattr("worker.match.matcher.MIN_COLUMN_SEEDS", 0)
-        patch.setattr("worker.match.matcher.MAX_COLUMNS", columns)
-        patch.setattr("worker.match.matcher.POSTS_AT_ONCE", 12)
+        patch.setattr("worker.match.matcher.MIN_COMMON_SHARE", 0.0)
+        patch.setattr("worker.match.matcher.MIN_COMMON_SEEDS", 0)
+        patch.setattr("worker.match.matcher.MAX_COMMON_WORDS", common)
         patch.setattr("worker.match.matcher.SEEDS_AT_ONCE", part)
-        index = SeedIndex.build(seeds, tile)
-        chosen = rng.permutation(k)
-        limits = index.sweep_limits(np.ones(k, np.float32), np.full(k, 9), 3, chosen)
-        result = index.sweep(posts, np.zeros(n, np.int64), limits).chosen
-    assert result.shape == (n, k)
-    above = result - posts.similarity(seeds)[:, chosen]
-    assert -1e-6 <= above.min(initial=0) <= above.max(initial=0) < 2 * ROUNDING
-    assert (index.lists.column >= 0).sum() <= columns
+        index = PartIndex.build(made_set(seeds, np.ones(k, np.float32)), seeds, np.arange(k))
+        watched = rng.permutation(k)
+        found = sweep(PostRows.of(posts, np.zeros(n, np.int64)), index, Limits(3, watched))
+    assert found.watched.shape == (n, k)
+    above = found.watched - posts.similarity(seeds)[:, watched]
+    assert 0 <= above.min(initial=0) <= above.max(initial=0) < 2 * ROUNDING
+    assert len(index.lists.table) <= common

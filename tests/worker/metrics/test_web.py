@@ -52,6 +52,20 @@ async def get(path: str, *states: Health, near: Any = lambda _: None) -> list[Re
         return [Reply.of(await ask(web, message)) for _ in states or [Health()]]
 
 
+async def test_a_page_of_metrics_is_rendered_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics, pages = Metrics(), iter([b"first", b"second"])
+    monkeypatch.setattr(metrics, "render", lambda: next(pages))
+    message, at = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", [100.0]
+    monkeypatch.setattr("worker.metrics.web.monotonic", lambda: at[0])
+    web = Web(WebConfig(port=0), metrics, Health)
+    await web.start()
+    bodies = []
+    for at[0] in (100.0, 100.9, 101.0):
+        bodies.append(Reply.of(await ask(web, message)).body)
+    await web.stop()
+    assert bodies == [b"first", b"first", b"second"]
+
+
 def seed_set() -> SeedSet:
     seeds = (
         Seed("dam", "Dam overflows", "The dam …", "flood", "https://example.org/1", 0.25),

@@ -437,3 +437,11 @@ def test_every_timestamp_of_a_record_can_be_written(milliseconds: int) -> None:
     if FIRST_MS <= milliseconds <= LAST_MS:
         seconds = (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
         assert round(seconds * 1000) == milliseconds
+
+
+def test_a_content_warning_of_mastodon_is_cut() -> None:
+    value = json.dumps({"id": "1", "content": "<p>flood</p>", "spoiler_text": "w" * 900_000,
+                        "uri": "https://m.example/1", "account": {"acct": "a"}})  # fmt: skip
+    post = read_post(value.encode(), "mastodon")
+    assert isinstance(post, Post)
+    assert post.text == "w" * 8192 + "\n\nflood"

@@ -18,7 +18,7 @@ from tests.worker.small import (
 from worker.assembly import build_pipeline
 from worker.config import Config, MatchingConfig
 from worker.seeds.background import OwnBackground
-from worker.seeds.embedder import SeedEmbedder, rounded_product
+from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.total import passing_posts, total_rate_constant
 
@@ -62,16 +62,6 @@ def test_copies_in_the_background_do_not_exceed_the_rate() -> None:
     cuts = thresholds(background, seeds, RATE)
     raised = total_rate_constant(passing_posts(background, seeds, cuts), background, RATE)
     assert 20 <= passes(background, seeds, (cuts + raised).astype(np.float32) + 1e-7) <= 40
-
-
-def test_rounded_products_give_the_same_thresholds_and_pairs() -> None:
-    both, seeds = rows(2_000, 1), rows(300, 2)
-    cuts = thresholds(both, seeds, RATE)
-    exact = np.sort(exact_scores(both, seeds), axis=0)[-round(RATE * len(both))]
-    assert np.allclose(cuts, exact)
-    assert thresholds(both, seeds, RATE, rounded_product).tolist() == cuts.tolist()
-    passing = passing_posts(both, seeds, cuts), passing_posts(both, seeds, cuts, rounded_product)
-    assert [p.posts.tolist() for p in passing[0]] == [p.posts.tolist() for p in passing[1]]
 
 
 def own_background() -> OwnBackground:

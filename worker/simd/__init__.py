@@ -1,1 +1,0 @@
-"""Vector registers for numba, and matrix products of rounded rows in them."""
