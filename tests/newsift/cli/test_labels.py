@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from msgspec import structs
 
 from newsift.statistics.labels import Label, QueueName, read_label
 from tests.newsift.cli.test_matches import record
@@ -122,6 +123,7 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
 
 
 EVIL = '=1+1;"quoted"\n\x1b[31m, end'
+IN_TABLES = EVIL.replace("\x1b", "")  # a table holds nothing that steers a terminal
 
 
 def given(name: str = "1", **changes: Any) -> dict[str, Any]:
@@ -155,7 +157,13 @@ def test_export_can_be_imported(newsift: Command, kafka: Kafka, tmp_path: Path, 
     file = tmp_path / name
     assert newsift("labels", "export", file).err == "newsift: 3 labels exported\n"
     assert newsift("labels", "import", file, "--yes").code == 0
-    assert stored(kafka) == first + sorted(first, key=lambda label: label.key)
+    again = sorted(first, key=lambda label: label.key)
+    if "csv" in name or "tsv" in name:
+        again = [
+            structs.replace(label, post=structs.replace(label.post, text=IN_TABLES))
+            if label.post.id == "-5" else label for label in again
+        ]  # fmt: skip
+    assert stored(kafka) == first + again
     assert {label.drawn for label in first} == {"given"}
     assert {label.probability for label in first} == {None}
     assert first[0].score == 0.25
@@ -176,7 +184,7 @@ def test_imports_labels_in_a_matches_table(newsift: Command, kafka: Kafka, tmp_p
     assert newsift("labels", "import", file, "--by", "ben").code == 0
     result = {label.post.id: label for label in stored(kafka)}
     assert {name: label.label for name, label in result.items()} == {"7": "on", "8": "off"}
-    assert (result["7"].by, result["7"].score, result["7"].post.text) == ("ben", 0.5, EVIL)
+    assert (result["7"].by, result["7"].score, result["7"].post.text) == ("ben", 0.5, IN_TABLES)
 
 
 def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
