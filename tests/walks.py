@@ -36,6 +36,7 @@ PACKAGES = ("encoder", "worker", "newsift")
 IDLE_S = 8.0
 START_S = 180.0  # a tracer takes most of it
 EVENT, JUDGE = "ferry-fire", "ada"
+POSTS = 600  # to judge, most of which match
 PROMISE = {"precision": 0.8, "confidence": 0.9}
 BIN = Path(sys.executable).parent
 Codes = frozenset[str]  # file and line of each function
@@ -181,8 +182,10 @@ class Desk:
 
     def threshold(self) -> float | None:
         """That the labels show, if they are enough."""
-        result: float | None = self.get("promise-test", **PROMISE)["result"]["threshold"]
-        return result
+        while "result" not in (test := self.get("promise-test", **PROMISE)):
+            time.sleep(0.1)  # until the desk has read the control topic
+        threshold: float | None = test["result"]["threshold"]
+        return threshold
 
     def promise(self) -> None:
         self.post("promise", threshold=self.threshold(), **PROMISE)
@@ -216,8 +219,9 @@ def walks() -> Iterator[tuple[str, list[str]]]:
 
         walk.newsift("events", "learn", EVENT, "--background", "--yes")
         until(lambda: worker.output.count(" seeds, set ") > 2)
-        copies = [post | {"id": f"copy-{n}", "text": f"{post['text']} {n}"}
-                  for n, post in enumerate(about * 12)]  # fmt: skip
+        texts = [post["text"] for post in about]
+        pairs = itertools.islice(itertools.permutations(texts, 2), POSTS)
+        copies = [{"id": f"pair-{n}", "text": " ".join(pair)} for n, pair in enumerate(pairs)]
         walk.send(*copies)
         walk.match(2 + len(copies) // 2)
         desk = Desk(walk)
