@@ -180,9 +180,10 @@ class Pipeline:
             batch.posts.clear()
         parts = list(self._encode(batch, seeds))
         start = self._lap(batch, "encode", start)
+        matcher = Matcher(seeds, self._threads, self._max_matches, edges)
         moment = cache(now)
         for rows, vectors in parts:
-            self._match(batch, rows, vectors, seeds, moment, edges)
+            self._match(batch, rows, vectors, matcher, moment)
         batch.outcome.records.sort(key=lambda record: record.source)
         self._lap(batch, "match", start)
         return batch.outcome
@@ -249,16 +250,16 @@ class Pipeline:
                 yield [rows[at] for at in usable.tolist()], select_rows(result, usable)
 
     def _match(
-        self, batch: BatchState, rows: list[int], posts: Embeddings, seeds: SeedSet,
-        now: Callable[[], str], edges: Edges | None,
+        self, batch: BatchState, rows: list[int], posts: Embeddings, matcher: Matcher,
+        now: Callable[[], str],
     ) -> None:  # fmt: skip
         """A post that fails becomes a dead letter."""
+        seeds = matcher.seeds
         times = batch.outcome.timestamps[rows]
         times = np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
             part = slice(at[0], at[-1] + 1)
-            matcher = Matcher(seeds, self._threads, self._max_matches, edges)
             pairs = matcher.match(posts[part], times[part])
             return self._records(batch, rows[part], pairs, seeds, now), pairs
 
