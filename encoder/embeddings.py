@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
@@ -167,6 +168,7 @@ class Embeddings:
     lexical: SparseRows  # [n, slots], unit rows or empty
     mix: float
     digest: str
+    ends: tuple[int, ...] = ()  # of each language's rows, in a multilingual background
 
     def __post_init__(self) -> None:
         dense = np.asarray(self.dense)
@@ -177,6 +179,9 @@ class Embeddings:
             raise InputError(f"lexical: {len(self.lexical)} rows for {len(self.dense)} texts")
         if not 0 <= self.mix < 1:
             raise InputError(f"mix: {self.mix} is outside [0, 1)")
+        rising = all(before < end for before, end in pairwise((0, *self.ends)))
+        if self.ends and not (rising and self.ends[-1] == len(self.dense)):
+            raise InputError(f"ends: {self.ends} do not rise to {len(self.dense)} texts")
 
     def __repr__(self) -> str:
         texts, dim = self.dense.shape
@@ -198,7 +203,11 @@ class Embeddings:
             raise InputError(f"index: {error}; there are {len(self)} rows, from 0") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.dense, self.lexical, self.mix, self.digest)
+        return type(self), (self.dense, self.lexical, self.mix, self.digest, self.ends)
+
+    def by_language(self) -> "list[Self]":
+        """Divide a background by language; without `ends` it is one part."""
+        return [self[begin:end] for begin, end in pairwise((0, *self.ends))] or [self]
 
     def is_unit(self) -> bool:
         """Whether both halves of every row are unit or empty, or the whole row is unit."""
@@ -358,7 +367,10 @@ def refuse_odd(**by_name: Embeddings) -> None:
 
 
 def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32:
-    """Compute the score that a share `rate` of the background reaches, for each article: [k]."""
+    """Compute the score that a share `rate` of the background reaches, for each article: [k].
+
+    For a multilingual background it is the maximum over the languages.
+    """
     if not (is_real(rate) and 0 < rate < 1):
         raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
     require_embeddings("articles", articles)._same_model(background)
@@ -369,11 +381,12 @@ def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32
             f"use {1 / max(len(background), 1):.1g} or more"
         )
     highest: F32 = np.full(len(articles), np.finfo(np.float32).tiny)
-    count = max(1, round(rate * len(background)))
-    for start in range(0, len(articles), ARTICLES_AT_ONCE):
-        block = slice(start, start + ARTICLES_AT_ONCE)
-        cuts = _nth_scores(count, background, articles[block])
-        highest[block] = np.maximum(highest[block], cuts)
+    for posts in background.by_language():
+        count = max(1, round(rate * len(posts)))
+        for start in range(0, len(articles), ARTICLES_AT_ONCE):
+            block = slice(start, start + ARTICLES_AT_ONCE)
+            cuts = _nth_scores(count, posts, articles[block])
+            highest[block] = np.maximum(highest[block], cuts)
     return highest
 
 

@@ -264,6 +264,8 @@ def _contents(model: Model) -> dict[str, bytes]:
         "lexical.slots": rows.slots,
         "lexical.weights": rows.weights.astype(np.float16),
     }
+    if model.background.ends:
+        background["ends"] = np.array(model.background.ends, np.int64)
     return {
         WEIGHTS: save(arrays),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
@@ -300,7 +302,8 @@ def _background(manifest: Manifest, arrays: Arrays) -> Embeddings:
     dense = unit_rows(dequantise_rows(arrays["dense.int8"], arrays["dense.scale"]))
     weights = arrays["lexical.weights"].astype(np.float32)
     words = SparseRows(arrays["lexical.indptr"], arrays["lexical.slots"], weights)
-    return Embeddings(frozen(dense), words.unit(), manifest.mix, manifest.digest)
+    ends = tuple(arrays["ends"].tolist()) if "ends" in arrays else ()
+    return Embeddings(frozen(dense), words.unit(), manifest.mix, manifest.digest, ends)
 
 
 def _check(content: bytes, side: Side) -> SelfCheck:

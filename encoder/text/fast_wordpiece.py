@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from encoder.model.weights import I64
 from encoder.score.lexical import GOLDEN, NO_SLOT, SLOT_BITS, Idf
 from encoder.support.jit import jit
-from encoder.text.vocabulary import Vocabulary, WordPiece
+from encoder.text.vocabulary import Scripts, Vocabulary, WordPiece
 
 MASK_32 = 0xFFFFFFFF
 PACKED_BYTES = 7  # of an entry in its cell
@@ -60,7 +60,7 @@ def make_lexicon(vocabulary: Vocabulary, idf: Idf | None) -> Lexicon:
 
 def build_lexicon(vocabulary: Vocabulary) -> Lexicon:
     heads: dict[str, int] = {}
-    if type(vocabulary) is WordPiece:
+    if type(vocabulary) in (WordPiece, Scripts):
         heads = {entry: i for i, entry in enumerate(vocabulary.lines())}
     tails = {entry[2:]: i for entry, i in heads.items() if entry[:2] == "##" != entry}
     ellipsis = vocabulary.pieces("…") if heads else (0,)

@@ -24,7 +24,7 @@ from encoder.text.clean import (
 )
 from encoder.text.fast_clean import MISSED, UNREAD, expand, make_buffers, plain_characters, scan
 from encoder.text.fast_wordpiece import make_lexicon
-from encoder.text.split import split_words
+from encoder.text.scripts import ScriptPart
 from encoder.text.vocabulary import Vocabulary
 
 CACHED_CHUNKS = 2**16
@@ -97,20 +97,21 @@ class Tokenizer:
 
     def _read(self, side: Side, chunk: str) -> list[Word]:
         words, tokens, most = list[Word](), 0, most_tokens(side)
-        for word in split_words(clean_chunk(chunk, side)):
+        for word in self.vocabulary.split(clean_chunk(chunk, side), most):
             read = self._word(word) if len(word) <= CACHED_LETTERS else self._make_word(word)
+            if tokens >= most and read.ids:  # the bigrams of the last run have none
+                break
             words.append(read)
             tokens += len(read.ids)
-            if tokens >= most:
-                break
         return words
 
-    def _make_word(self, word: str) -> Word:
-        ids = self.vocabulary.pieces(word)
-        index = NO_SLOT if self.idf is None else slot(word)
+    def _make_word(self, word: str | ScriptPart) -> Word:
+        text, letters, term = (word, word, word) if isinstance(word, str) else word
+        ids = self.vocabulary.pieces(letters)
+        index = NO_SLOT if self.idf is None else slot(term)
         if self.idf is None or index == NO_SLOT:
-            return Word(word, ids, NO_SLOT, 0.0)
-        return Word(word, ids, index, self.idf.table.item(index))
+            return Word(text, ids, NO_SLOT, 0.0)
+        return Word(text, ids, index, self.idf.table.item(index))
 
     def _tokens(self, data: bytes, bounds: I64, side: Side) -> Tokens:
         """`data` has the texts in UTF-8, `bounds` [n + 1] where each begins and the last ends."""

@@ -1,11 +1,21 @@
 """Vocabularies: convert a word to token ids, by WordPiece or as a whole word."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
 from encoder.errors import InputError
 from encoder.support.letters import fold
+from encoder.text.scripts import (
+    JOINED,
+    RUN,
+    ScriptPart,
+    fold_scripts,
+    pairs,
+    split_scripts,
+    stem,
+)
+from encoder.text.split import split_words
 
 WORD_CHARS = 100
 
@@ -43,6 +53,13 @@ class Vocabulary(ABC):
     def size(self) -> int:
         return len(self._ids)
 
+    def split(self, text: str, run_chars: int | None = None) -> Iterator[str | ScriptPart]:
+        """Split a text into words; a `str` gives both the token ids and the slot.
+
+        Runs without spaces are cut at `run_chars`.
+        """
+        return iter(split_words(text))
+
     @abstractmethod
     def pieces(self, word: str) -> tuple[int, ...]:
         """The token ids of one word."""
@@ -64,11 +81,15 @@ class WordPiece(Vocabulary):
 
     def pieces(self, word: str) -> tuple[int, ...]:
         """Return the ids of a word's pieces; [UNK] if it is too long or does not split."""
-        folded = fold(word)
+        folded = self.normalise(word)
         whole = self._ids.get(folded)
         if whole is not None and len(folded) <= WORD_CHARS:
             return (whole,)
         return self._greedy(folded) if folded else ()
+
+    def normalise(self, word: str) -> str:
+        """Normalise a word to the form of the entries."""
+        return fold(word)
 
     def _greedy(self, word: str) -> tuple[int, ...]:
         ids: list[int] = []
@@ -83,6 +104,44 @@ class WordPiece(Vocabulary):
             ids.append(entry)
             entries, start = self._tails, end
         return tuple(ids) if start == len(word) else (self.unknown,)
+
+
+class Scripts(WordPiece):
+    """Word pieces of many scripts; a run without spaces is split into the longest entries."""
+
+    kind = "scripts"
+
+    def __init__(self, ids: dict[str, int]) -> None:
+        super().__init__(ids)
+        self._longest_run = max((len(entry) for entry in ids if JOINED.search(entry)), default=1)
+
+    def normalise(self, word: str) -> str:
+        return fold_scripts(word)
+
+    def split(self, text: str, run_chars: int | None = None) -> Iterator[str | ScriptPart]:
+        """A run without spaces gives its pieces and its bigrams."""
+        for word in split_scripts(text):
+            if RUN.fullmatch(word):
+                run = word[:run_chars]
+                yield from (ScriptPart(piece, piece, "") for piece in self.cut(run))
+                yield from (ScriptPart(pair, "", pair) for pair in pairs(run))
+            else:
+                yield word if word.isascii() or len(word) > WORD_CHARS else self._part(word)
+
+    def _part(self, word: str) -> str | ScriptPart:
+        short = stem(self.normalise(word))
+        return word if short == fold(word) else ScriptPart(word, word, short)
+
+    def cut(self, run: str) -> list[str]:
+        """Split a run greedily into the longest entries, or single characters if there is none."""
+        run, pieces, start = self.normalise(run), [], 0
+        while start < len(run):
+            end = min(len(run), start + self._longest_run)
+            while end > start + 1 and run[start:end] not in self._ids:
+                end -= 1
+            pieces.append(run[start:end])
+            start = end
+        return pieces
 
 
 class WordLevel(Vocabulary):
@@ -106,5 +165,5 @@ class WordLevel(Vocabulary):
 
 
 VOCABULARIES: dict[str, type[WordPiece] | type[WordLevel]] = {
-    kind.kind: kind for kind in (WordPiece, WordLevel)
+    kind.kind: kind for kind in (WordPiece, Scripts, WordLevel)
 }

@@ -198,6 +198,21 @@ def test_a_rate_too_fine_for_the_background_is_refused(rate: Any) -> None:
         thresholds(some(50), some(2), rate)
 
 
+def test_a_background_of_several_languages_gives_the_highest_of_their_thresholds() -> None:
+    articles, ends = some(20, 2), (400, 480, 1000)
+    background = replace(some(1000, 1), ends=ends)
+    each = [background[a:b] for a, b in zip((0, *ends), ends, strict=False)]
+    # of 80 posts one is more than 0.005: the best of them counts
+    expected = [thresholds(part, articles, max(0.005, 1 / len(part))) for part in each]
+    assert (thresholds(background, articles, 0.005) == np.max(expected, axis=0)).all()
+    assert (
+        thresholds(background, articles, 0.005) > thresholds(some(1000, 1), articles, 0.005)
+    ).any()
+    assert pickle.loads(pickle.dumps(background)).ends == ends
+    with pytest.raises(InputError, match=r"ends: \(3, 2\) do not rise to 2 texts"):
+        replace(some(2), ends=(3, 2))
+
+
 @pytest.mark.parametrize("counts", [[5], [3, 0, 4, 1], [0], [], [1] * 9])
 def test_a_file_saved_in_parts_holds_all_rows(tmp_path: Path, counts: list[int]) -> None:
     path, parts = tmp_path / "e.safetensors", [some(n, seed) for seed, n in enumerate(counts)]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+import encoder
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import (
     BACKGROUND,
@@ -49,6 +50,14 @@ def test_a_model_is_read_as_it_was_written(model: Model, folder: Path) -> None:
     np.testing.assert_allclose(again.background.dense, model.background.dense, atol=6e-3)
     np.testing.assert_array_equal(again.check.vectors, model.check.vectors)
     np.testing.assert_array_equal(again.article_check.vectors, model.article_check.vectors)
+
+
+def test_the_languages_of_a_background_are_read(model: Model, tmp_path: Path) -> None:
+    several = replace(model, background=replace(model.background, ends=(100, 400)))
+    write_model(tmp_path / "m", several)
+    assert read_model(tmp_path / "m").background.ends == (100, 400)
+    with encoder.load(tmp_path / "m", "cpu") as enc:
+        assert list(map(len, enc.background.by_language())) == [100, 300]
 
 
 def test_the_digest_depends_on_content_alone(model: Model, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def passing_posts(background: Embeddings, seeds: Embeddings, thresholds: F32) ->
 def total_rate_constant(
     passing: Iterable[PassingPosts], background: Embeddings, rate: float
 ) -> float:
-    """The least constant for which at most this share of the posts passes any seed.
+    """The least constant for which at most this share of each language's posts passes any seed.
 
     A post passes a seed if its margin is at least the constant.
     """
@@ -42,8 +42,16 @@ def total_rate_constant(
     if every:
         posts, margins = map(np.concatenate, zip(*every, strict=True))
         np.maximum.at(best, posts, margins)
-    most = max(1, int(rate * len(background) + FLOAT32_STEP))
-    falling = np.sort(best)[::-1]
+    ends = background.ends or (len(background),)
+    parts = np.split(best, ends[:-1])
+    return max(
+        _language_constant(part, max(1, int(rate * len(part) + FLOAT32_STEP))) for part in parts
+    )
+
+
+def _language_constant(margins: F32, most: int) -> float:
+    """The least constant that at most `most` margins reach."""
+    falling = np.sort(margins)[::-1]
     if len(falling) <= most or falling[most] < 0:
         return 0.0
     # So that the next one is excluded after rounding, too

@@ -9,7 +9,7 @@ from encoder.model.config import AstConfig, Side
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.clean import POST_CHARS, POST_TOKENS
 from encoder.text.tokenizer import Tokenizer
-from encoder.text.vocabulary import WordPiece
+from encoder.text.vocabulary import Scripts
 from tests.encoder.small import LINES
 
 IDF = Idf(np.ones(SLOTS, np.float32))
@@ -21,7 +21,7 @@ ALPHABETS = {
 }  # fmt: skip
 
 
-class CountedWordPiece(WordPiece):
+class CountedScripts(Scripts):
     """Counts the words whose tokens are asked for; those in a cache are not."""
 
     made = 0
@@ -41,7 +41,7 @@ def hostile(alphabet: str, gap: int) -> str:
 @pytest.mark.parametrize("gap", [1, 3, 16, 400, POST_CHARS])
 @pytest.mark.parametrize("alphabet", ALPHABETS)
 def test_a_long_post_makes_few_words_in_any_script(alphabet: str, gap: int) -> None:
-    vocabulary, text = CountedWordPiece.from_lines(LINES), hostile(alphabet, gap)
+    vocabulary, text = CountedScripts.from_lines(LINES), hostile(alphabet, gap)
     tokenizer = Tokenizer(vocabulary, IDF, AstConfig())
     tokens = tokenizer.posts([text, "storm"])
     assert vocabulary.made <= 5 * POST_TOKENS

@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,17 @@ def test_copies_in_the_background_do_not_exceed_the_rate() -> None:
     cuts = thresholds(background, seeds, RATE)
     raised = total_rate_constant(passing_posts(background, seeds, cuts), background, RATE)
     assert 20 <= passes(background, seeds, (cuts + raised).astype(np.float32) + 1e-7) <= 40
+
+
+def test_the_language_with_the_highest_constant_decides() -> None:
+    one, other, seeds = rows(1_500, 1), rows(500, 3), rows(50, 2)
+    both = replace(Embeddings.concat([one, other]), ends=(1_500, 2_000))
+    cuts = thresholds(both, seeds, RATE)
+    raised = total_rate_constant(passing_posts(both, seeds, cuts), both, RATE)
+    least = [
+        total_rate_constant(passing_posts(each, seeds, cuts), each, RATE) for each in (one, other)
+    ]
+    assert raised == max(least) > min(least)
 
 
 def own_background() -> OwnBackground:
