@@ -114,7 +114,7 @@ class Encoder:
         self, articles: Embeddings, rate: float = 0.001, background: Embeddings | None = None
     ) -> F32:
         """The score that a share `rate` of the background reaches, for each article: [k]."""
-        self._require_open()
+        _ = self._tokenizer  # refuses when closed
         return thresholds(self._background if background is None else background, articles, rate)
 
     def tokenize(self, text: str) -> list[tuple[str, float]]:
@@ -167,12 +167,9 @@ class Encoder:
 
     @property
     def _tokenizer(self) -> Tokenizer:
-        self._require_open()
-        return self._tokenizers.get()
-
-    def _require_open(self) -> None:
         if self._closed:
             raise InputError("encoder: it was closed; load the model again")
+        return self._tokenizers.get()
 
     def _embed(
         self, read: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side,
