@@ -20,7 +20,7 @@ from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.score.lexical import SLOTS, SparseRows, spans
-from encoder.score.top import top_pairs
+from encoder.score.top import Cut, top_pairs
 from encoder.support.files import replacing, require_path
 from encoder.support.jit import jit
 from encoder.support.readonly import fixed, frozen, read_only
@@ -478,9 +478,7 @@ def _scored_pairs(
         dense: F32 = rows @ posts.dense.T  # [k, n]
     terms = rows.shape[1] + int(np.diff(words.indptr).max(initial=0))
     slack = np.full(len(rows), rounding(terms), np.float32)
-    pairs: I64 = top_pairs(
-        *(dense, len(posts), words.indptr, words.slots, words.weights, *posts.lexical.inverted),
-        *(float(mix), count, fixed(least), slack),
-    )
+    cut = Cut(count, fixed(least), fixed(slack))
+    pairs: I64 = top_pairs(dense, words.arrays, posts.lexical.inverted, float(mix), cut)
     sides = (articles.dense, articles.lexical), (posts.dense, posts.lexical)
     return pairs, pair_scores(*sides, mix, pairs)

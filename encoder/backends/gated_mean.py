@@ -4,7 +4,7 @@ Thread-safe. A text's vector is summed in token order, so it has the same bits i
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32
@@ -15,7 +15,7 @@ from encoder.model.config import MAX_TOKENS, Side
 from encoder.model.weights import CODES, F32, I8, I32, I64, SCALES, Weights, position_buckets
 from encoder.support.jit import jit
 from encoder.support.pointers import pointers_to, prefetch
-from encoder.support.readonly import fixed, frozen
+from encoder.support.readonly import fixed
 
 TOKENS_AHEAD = 8  # Their vectors are loaded while one is added: the table exceeds a core's cache.
 CACHE_LINE = 64  # bytes
@@ -28,6 +28,15 @@ class TokenTables(NamedTuple):
     scales: F32  # [vocabulary]
     gates: F32  # [vocabulary], token weights
     positions: F32  # [MAX_TOKENS], position weights
+
+
+class ReadTexts(NamedTuple):
+    """Texts whose vectors are known, for the contributions of their tokens."""
+
+    ids: I32  # [tokens]
+    offsets: I64  # [n + 1]
+    shares: F32  # [tokens]
+    lengths: F32  # [n], of y
 
 
 def token_tables(weights: Weights) -> Sequence[TokenTables]:
@@ -76,14 +85,13 @@ class GatedMeanKernel:
     def parts(self, ids: I32, offsets: I64, side: Side, pairs: I64, rows: F32) -> F32:
         """Each token's part of the cosine of a text's y with a unit row, pair after pair."""
         tables = self.tables[side]
-        shares = frozen(self.shares(ids, offsets, side))
+        shares = self.shares(ids, offsets, side)
         y = self.forward(ids, offsets, side)
         lengths = np.maximum(np.sqrt(np.einsum("nd,nd->n", y, y)), np.finfo(np.float32).tiny)
-        ends = np.append(0, np.cumsum(np.diff(offsets)[pairs[:, 0]]))
-        out = np.zeros(int(ends[-1]), np.float32)
+        out = np.zeros(int(np.diff(offsets)[pairs[:, 0]].sum()), np.float32)
         ids, offsets = validate_tokens(ids, offsets, len(tables.codes))
-        read_only = map(fixed, (lengths, pairs, rows, ends))
-        write_contributions(ids, offsets, tables, shares, *read_only, out)
+        texts = ReadTexts(ids, offsets, fixed(shares), fixed(lengths))
+        write_contributions(texts, tables, fixed(pairs), fixed(rows), out)
         return out
 
 
@@ -134,18 +142,16 @@ def write_shares(ids: I32, offsets: I64, tables: TokenTables, out: F32) -> None:
 
 
 @jit()
-def write_contributions(
-    ids: I32, offsets: I64, tables: TokenTables, shares: F32, lengths: F32,
-    pairs: I64, rows: F32, ends: I64, out: F32,
-) -> None:  # fmt: skip
+def write_contributions(texts: Any, tables: TokenTables, pairs: I64, rows: F32, out: F32) -> None:
     """Each token's part of the cosine of y with a row: share · vector · row / |y|."""
+    end = 0
     for pair in range(len(pairs)):
         text, row = pairs[pair, 0], rows[pairs[pair, 1]]
-        first = offsets[text]
-        for at in range(first, offsets[text + 1]):
-            token, product = ids[at], float32(0)
+        for at in range(texts.offsets[text], texts.offsets[text + 1]):
+            token, product = texts.ids[at], float32(0)
             codes = tables.codes[token]
             for k in range(len(row)):
                 product += float32(codes[k]) * row[k]
-            scale = tables.scales[token] * shares[at] / lengths[text]
-            out[ends[pair] + at - first] = product * scale
+            scale = tables.scales[token] * texts.shares[at] / texts.lengths[text]
+            out[end] = product * scale
+            end += 1

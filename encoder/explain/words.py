@@ -11,7 +11,7 @@ from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.embeddings import Embeddings
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64, Weights
-from encoder.score.lexical import SparseRows, post_rows
+from encoder.score.lexical import RowArrays, post_rows
 from encoder.support.jit import jit
 from encoder.text.tokenizer import Word
 
@@ -19,10 +19,13 @@ F64 = NDArray[np.float64]
 Parts = list[tuple[str, float]]
 
 
-class RowArrays(NamedTuple):
-    indptr: I64
-    slots: I32
-    weights: F32
+class PostWords(NamedTuple):
+    """The words of some posts, text after text."""
+
+    offsets: I64  # [n + 1]
+    pieces: I64  # [words], the number of a word's tokens
+    slots: I32  # [words]
+    rows: RowArrays  # [n], of these slots
 
 
 def word_parts(
@@ -39,19 +42,13 @@ def word_parts(
     own_slots = np.array([word.slot for word in words], np.int32)
     idf = np.array([word.weight for word in words], np.float32)
     own = post_rows(own_slots, idf, bounds)  # a word without a slot has no weight either
-    parts = add_parts(
-        *(pairs, tokens, pieces, own_slots, bounds, cap),
-        *(arrays_of(own), arrays_of(articles.lexical), articles.mix),
-    )
+    post_words = PostWords(bounds, pieces, own_slots, own.arrays)
+    parts = add_parts(pairs, tokens, post_words, articles.lexical.arrays, cap, articles.mix)
     rest, ends = iter(parts.tolist()), bounds.tolist()
     return [
         list(zip(names[ends[text] : ends[text + 1]], rest, strict=False))
         for text in pairs[:, 0].tolist()
     ]
-
-
-def arrays_of(rows: SparseRows) -> RowArrays:
-    return RowArrays(rows.indptr, rows.slots, rows.weights)
 
 
 @jit()
@@ -91,12 +88,10 @@ def even_shares(slots: I32, offsets: I64, own: Any) -> F64:
 
 
 @jit()
-def add_parts(
-    pairs: I64, tokens: F32, pieces: I64, slots: I32, offsets: I64, cap: int,
-    own: Any, articles: Any, mix: float,
-) -> F64:  # fmt: skip
+def add_parts(pairs: I64, tokens: F32, words: Any, articles: Any, cap: int, mix: float) -> F64:
     """Add up the parts of each word's tokens and slot, for every pair."""
-    shares, count = even_shares(slots, offsets, own), 0
+    offsets, pieces, slots = words.offsets, words.pieces, words.slots
+    shares, count = even_shares(slots, offsets, words.rows), 0
     for pair in range(len(pairs)):
         count += offsets[pairs[pair, 0] + 1] - offsets[pairs[pair, 0]]
     out, end, token = np.empty(count, np.float64), 0, 0

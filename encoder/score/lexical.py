@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from encoder.model.weights import F32, I32, I64
 from encoder.support.jit import jit
 from encoder.support.letters import fold
-from encoder.support.readonly import frozen, read_only
+from encoder.support.readonly import fixed, frozen, read_only
 
 SLOT_BITS = 18
 SLOTS = 2**SLOT_BITS
@@ -38,6 +38,22 @@ def spans(starts: I64, lengths: I64) -> I64:
     """Concatenate the ranges [start, start + length)."""
     ends = np.cumsum(lengths)
     return np.arange(lengths.sum()) + np.repeat(starts - ends + lengths, lengths)
+
+
+class RowArrays(NamedTuple):
+    """Sparse rows for compiled code, as in CSR."""
+
+    indptr: I64  # [rows + 1]
+    slots: I32  # [entries]
+    weights: F32  # [entries]
+
+
+class SlotArrays(NamedTuple):
+    """The entries of sparse rows by slot, as in CSC."""
+
+    starts: I32  # [SLOTS + 1]
+    rows: I32  # [entries], ascending within a slot
+    weights: F32  # [entries]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +134,15 @@ class SparseRows:
 
     def _write_products(self, other: "SparseRows", out: NDArray[Any]) -> None:
         if len(self.slots) and len(other.slots):
-            write_products(self.indptr, self.slots, self.weights, *other.inverted, out)
+            write_products(self.arrays, other.inverted, out)
+
+    @property
+    def arrays(self) -> RowArrays:
+        return RowArrays(fixed(self.indptr), fixed(self.slots), fixed(self.weights))
 
     @cached_property
-    def inverted(self) -> tuple[I32, I32, F32]:
-        """The entries by slot, as in CSC: starts, rows, weights."""
-        starts, rows, weights = invert(self.indptr, self.slots, self.weights)
-        return frozen(starts), frozen(rows), frozen(weights)
+    def inverted(self) -> SlotArrays:
+        return SlotArrays(*map(frozen, invert(self.indptr, self.slots, self.weights)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,14 +271,13 @@ def invert(indptr: I64, slots: I32, weights: F32) -> tuple[I32, I32, F32]:
 
 
 @jit()
-def write_products(
-    indptr: I64, slots: I32, weights: F32, starts: I32, rows: I32, other_weights: F32, out: Any
-) -> None:
+def write_products(rows: Any, others: Any, out: Any) -> None:
     """Write the products of all pairs of rows, summed in order of slots in float64."""
-    for row in range(len(indptr) - 1):
+    for row in range(len(rows.indptr) - 1):
         total = np.zeros(out.shape[1], np.float64)
-        for e in range(indptr[row], indptr[row + 1]):
-            for at in range(starts[slots[e]], starts[slots[e] + 1]):
-                total[rows[at]] += np.float64(weights[e]) * other_weights[at]
+        for e in range(rows.indptr[row], rows.indptr[row + 1]):
+            slot, weight = rows.slots[e], np.float64(rows.weights[e])
+            for at in range(others.starts[slot], others.starts[slot + 1]):
+                total[others.rows[at]] += weight * others.weights[at]
         for other in range(len(total)):
             out[row, other] = total[other]

@@ -1,29 +1,34 @@
 """Find the rows of a large table with the highest scores, up to rounding."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from encoder.model.weights import F32, I32, I64
+from encoder.model.weights import F32, I64
 from encoder.support.jit import jit
 
 
-@jit()
-def top_pairs(
-    scores: F32, width: int, indptr: I64, slots: I32, weights: F32,
-    starts: I32, rows: I32, other_weights: F32, mix: float, count: int, least: F32, slack: F32,
-) -> I64:  # fmt: skip
-    """Return the pairs [p, 2] of row and table row that may reach a limit.
+class Cut(NamedTuple):
+    """What a score must reach: that of the n-th highest, or `least` if n is 0."""
 
-    `scores` [k, ≥ width] is the dense part; the words are added in place. The limit is the
-    `count`-th highest score, or `least` [k] if count is 0, minus twice the error `slack` [k].
+    highest: int  # n
+    least: F32  # [k]
+    slack: F32  # [k], how far a score of the row may be off
+
+
+@jit()
+def top_pairs(scores: F32, words: Any, table: Any, mix: float, cut: Any) -> I64:
+    """Return the pairs [p, 2] of row and table row that may reach the cut.
+
+    `scores` [k, n] is the dense part; the products of `words` with the `table` are added in place.
     """
     pairs, end = np.empty((4096, 2), np.int64), 0
-    places, heap = np.empty(width, np.int64), np.empty(max(count, 1), np.float32)
+    places, heap = np.empty(scores.shape[1], np.int64), np.empty(max(cut.highest, 1), np.float32)
     for row in range(len(scores)):
-        begin, stop = indptr[row], indptr[row + 1]
-        line = scores[row, :width]
-        add_words(line, slots[begin:stop], weights[begin:stop], starts, rows, other_weights, mix)
-        limit = lowest_of_highest(line, heap) if count > 0 else least[row]
-        number = indices_above(line, np.float32(limit - 2 * slack[row]), places)
+        line = scores[row]
+        add_words(line, words, row, table, mix)
+        limit = lowest_of_highest(line, heap) if cut.highest > 0 else cut.least[row]
+        number = indices_above(line, np.float32(limit - 2 * cut.slack[row]), places)
         while end + number > len(pairs):
             pairs = np.concatenate((pairs, np.empty_like(pairs)))
         for i in range(number):
@@ -33,14 +38,12 @@ def top_pairs(
 
 
 @jit()
-def add_words(
-    line: F32, slots: I32, weights: F32, starts: I32, rows: I32, other_weights: F32, mix: float
-) -> None:
+def add_words(line: F32, words: Any, row: int, table: Any, mix: float) -> None:
     """Add the products of the words of one row with every row of the table."""
-    for e in range(len(slots)):
-        weight = np.float32(mix * weights[e])
-        for at in range(starts[slots[e]], starts[slots[e] + 1]):
-            line[rows[at]] += weight * other_weights[at]
+    for e in range(words.indptr[row], words.indptr[row + 1]):
+        slot, weight = words.slots[e], np.float32(mix * words.weights[e])
+        for at in range(table.starts[slot], table.starts[slot + 1]):
+            line[table.rows[at]] += weight * table.weights[at]
 
 
 @jit()

@@ -18,7 +18,7 @@ from encoder.support.pointers import pointers_to, prefetch
 from encoder.text.clean import to_plain
 from encoder.text.fast_wordpiece import (
     ELLIPSIS,
-    LOW,
+    MASK_32,
     PACKED_BYTES,
     alphanumeric,
     first_cell,
@@ -28,6 +28,8 @@ from encoder.text.fast_wordpiece import (
 )
 
 MAX_CHUNK_BYTES = 96  # a longer chunk gives OTHER
+NUMBERS_PER_BYTE = 4  # of a body at most, per byte of its chunk, without the two counts
+MISSED, UNREAD = -1, -2  # places of chunks that have no body, for now or at all
 OTHER, NOTHING, SPACE = -1, 0, 32
 SYMBOLS = (
     *range(0x200B, 0x2C00),
@@ -46,7 +48,7 @@ class ScanBuffers(NamedTuple):
     """Scratch space: for the chunks of one text, and for the cleaned bytes and slots of a chunk."""
 
     cased: Any  # uint8 [MAX_CHUNK_BYTES]
-    low: Any  # uint8 [MAX_CHUNK_BYTES]
+    lower: Any  # uint8 [MAX_CHUNK_BYTES]
     crcs: I64  # [MAX_CHUNK_BYTES]
     slots: I32  # [2 * MAX_CHUNK_BYTES]
     starts: I64  # [chunks]
@@ -155,45 +157,45 @@ def clean(data: Any, start: int, stop: int, characters: Any, buffers: Any) -> in
             return OTHER
         if char != NOTHING:
             buffers.cased[end] = char
-            buffers.low[end] = char | 32 if 65 <= char <= 90 else char
+            buffers.lower[end] = char | 32 if 65 <= char <= 90 else char
             end += 1
     return OTHER if entity == 3 else end
 
 
 @jit()
-def is_truncated_link(low: Any, stop: int) -> bool:
+def is_truncated_link(lower: Any, stop: int) -> bool:
     """Whether the letters before `…` may be a truncated `http`."""
     at = stop
-    while at > 0 and (low[at - 1] == T or low[at - 1] == H):
+    while at > 0 and (lower[at - 1] == T or lower[at - 1] == H):
         at -= 1
-    return at < stop and (at == 0 or not alphanumeric(low[at - 1]))
+    return at < stop and (at == 0 or not alphanumeric(lower[at - 1]))
 
 
 @jit()
-def is_repeated(low: Any, i: int) -> bool:
+def is_repeated(lower: Any, i: int) -> bool:
     """Whether this is the third equal letter in a row."""
-    return A <= low[i] <= Z and i > 1 and low[i] == low[i - 1] and low[i] == low[i - 2]
+    return A <= lower[i] <= Z and i > 1 and lower[i] == lower[i - 1] and lower[i] == lower[i - 2]
 
 
 @jit()
-def may_start_link(low: Any, i: int) -> bool:
+def may_start_link(lower: Any, i: int) -> bool:
     """Whether a link may start here: `http`, `pic.`, or a link truncated with `…`."""
-    if low[i] == P:
-        return bool(i > 0 and low[i - 1] == T)
-    if low[i] == DOT:
-        return bool(i > 2 and starts_with(low, i - 3, PIC, 0))
-    return bool(low[i] == ELLIPSIS and is_truncated_link(low, i))
+    if lower[i] == P:
+        return bool(i > 0 and lower[i - 1] == T)
+    if lower[i] == DOT:
+        return bool(i > 2 and starts_with(lower, i - 3, PIC, 0))
+    return bool(lower[i] == ELLIPSIS and is_truncated_link(lower, i))
 
 
 @jit()
-def needs_rules(low: Any, length: int) -> bool:
+def needs_rules(lower: Any, length: int) -> bool:
     """Whether the rules for links, mentions or repeated letters may change this chunk."""
     dots = paths = False
     for i in range(length):
-        if low[i] == AT or is_repeated(low, i) or may_start_link(low, i):
+        if lower[i] == AT or is_repeated(lower, i) or may_start_link(lower, i):
             return True
-        dots |= low[i] == DOT
-        paths |= low[i] == SLASH or low[i] == ELLIPSIS
+        dots |= lower[i] == DOT
+        paths |= lower[i] == SLASH or lower[i] == ELLIPSIS
     return bool(dots and paths)
 
 
@@ -243,7 +245,7 @@ def write_slotted_word(
     lexicon: Any, buffers: Any, first: int, stop: int, out: Any, end: int, slots: int
 ) -> tuple[int, int]:
     """Write a word's ids to out[end:] and its slot to the buffers; return the new ends of both."""
-    end, slot = write_word(lexicon, buffers.low, first, stop, buffers.crcs, out, end)
+    end, slot = write_word(lexicon, buffers.lower, first, stop, buffers.crcs, out, end)
     if slot != NO_SLOT:
         buffers.slots[slots] = slot
         slots += 1
@@ -270,19 +272,21 @@ def plain_word(lexicon: Any, data: Any, start: int, stop: int) -> tuple[int, int
 
     The crc32 is OTHER if they may need cleaning.
     """
-    crc, packed, last, before, odd, at = LOW, 0, 0, 0, not lexicon.usable, start
+    crc, packed, last, before, odd, at = MASK_32, 0, 0, 0, not lexicon.usable, start
     while at < stop:
         char = lexicon.lower[data[at]]
         if char == 0:
             break
-        odd |= (char == last == before and char >= A) or (char == P and last == T)
+        is_third_equal_letter = char == last == before and char >= A
+        may_start_http = char == P and last == T
+        odd |= is_third_equal_letter or may_start_http
         crc = (crc >> 8) ^ lexicon.crc[(crc ^ char) & 255]
         if at - start < PACKED_BYTES:
             packed |= char << 8 * (at - start)
         last, before, at = char, last, at + 1
     if odd or at - start > MAX_CHUNK_BYTES:
         return at, OTHER, 0
-    return at, crc ^ LOW, packed | (at - start) << 8 * PACKED_BYTES
+    return at, crc ^ MASK_32, packed | (at - start) << 8 * PACKED_BYTES
 
 
 @jit()
@@ -313,7 +317,7 @@ def encode_chunk(
 ) -> int:
     """Write a chunk's body to out[at:]; return its end, or OTHER."""
     length = clean(data, start, stop, characters, buffers)
-    if length < 0 or needs_rules(buffers.low, length):
+    if length < 0 or needs_rules(buffers.lower, length):
         return OTHER
     end, slots, first = at + 2, 0, 0
     while first < length:
@@ -335,10 +339,6 @@ def encode_chunk(
     for k in range(slots):
         out[end + k] = buffers.slots[k]
     return end + slots
-
-
-MISSED, UNREAD = -1, -2  # places of chunks that have no body, for now or at all
-NUMBERS_PER_BYTE = 4  # of a body at most, per byte of its chunk, without the two counts
 
 
 @jit()

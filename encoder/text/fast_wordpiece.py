@@ -17,7 +17,7 @@ from encoder.score.lexical import GOLDEN, NO_SLOT, SLOT_BITS, Idf
 from encoder.support.jit import jit
 from encoder.text.vocabulary import Vocabulary, WordPiece
 
-LOW = 0xFFFFFFFF
+MASK_32 = 0xFFFFFFFF
 PACKED_BYTES = 7  # of an entry in its cell
 ELLIPSIS = 1  # the byte that represents '…' among ASCII bytes
 
@@ -105,7 +105,7 @@ def crc_table() -> I64:
 @jit()
 def first_cell(crc: int, size: int) -> int:
     """Return the first cell to search for a crc32."""
-    return (((crc * GOLDEN) & LOW) * size) >> 32
+    return (((crc * GOLDEN) & MASK_32) * size) >> 32
 
 
 @jit()
@@ -153,18 +153,18 @@ def next_entry(entries: Any, crc: int, packed: int, at: int) -> tuple[int, int]:
     cells = entries.cells
     while cells[2 * at] != 0:
         cell, at = at, (at + 1) & (entries.size - 1)
-        if cells[2 * cell + 1] == packed and (cells[2 * cell] >> 32) & LOW == crc:
-            return at, (cells[2 * cell] & LOW) - 1
+        if cells[2 * cell + 1] == packed and (cells[2 * cell] >> 32) & MASK_32 == crc:
+            return at, (cells[2 * cell] & MASK_32) - 1
     return at, -1
 
 
 @jit()
 def write_crcs(table: Any, word: Any, start: int, stop: int, crcs: Any) -> None:
     """Write the crc32 of word[start : i + 1] to crcs[i], for every i up to stop."""
-    crc = LOW
+    crc = MASK_32
     for i in range(start, stop):
         crc = (crc >> 8) ^ table[(crc ^ word[i]) & 255]
-        crcs[i] = crc ^ LOW
+        crcs[i] = crc ^ MASK_32
 
 
 @jit()
@@ -203,7 +203,7 @@ def write_word(
 @jit()
 def slot_of(crc: int) -> int:
     """Return the slot of a word, given its crc32; as `lexical.slot`."""
-    return ((crc * GOLDEN) & LOW) >> (32 - SLOT_BITS)
+    return ((crc * GOLDEN) & MASK_32) >> (32 - SLOT_BITS)
 
 
 @jit()

@@ -163,9 +163,8 @@ class Owner:
 
     async def work(self) -> None:
         for some in (await read(self.consumer)).values():
-            self.listener.take(some)
-            batch = self.ledger.take()
-            assert batch is not None
+            batch = self.ledger.add(some)
+            self.listener.follow(batch)
             self.ledger.finish(batch)
             self.done += len(some)
         await self.listener.commit()

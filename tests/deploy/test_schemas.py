@@ -13,7 +13,7 @@ from tests.worker.small import ControlTopic, Mail
 from worker.config import TopicsConfig
 from worker.config.limits import Limits
 from worker.match.pipeline import Pipeline
-from worker.posts.read import Post, Reason, read_post
+from worker.posts.read import Post, PostRules, Reason, read_post
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, parse_control_record
 from worker.seeds.record import Seed, parse_seed_record
@@ -51,7 +51,7 @@ def outcome() -> Any:
     retry = [("attempt", b"2")]
     messages = [Mail(value, offset=n, key=b"k", headers=retry) for n, value in enumerate(values)]
     seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
-    pipeline = Pipeline(enc, limits=Limits(post_bytes=500))
+    pipeline = Pipeline(enc, PostRules(limits=Limits(post_bytes=500)))
     return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")
 
 

@@ -109,16 +109,11 @@ def _kafka_command(config: Config, name: str) -> str:
     return f"kafka-{name}.sh --bootstrap-server {config.kafka.bootstrap_servers}"
 
 
-def _wrong_setting(
-    config: Config, name: str, setting: str, actual: str, required: str, why: str,
-    value: str | None = None, serious: bool = True,
-) -> Difference:  # fmt: skip
-    """`value` is the value to set, if `required` says more."""
-    command = (
-        f"{_kafka_command(config, 'configs')} --alter --entity-type topics --entity-name {name}"
-    )
-    fix = f"{command} --add-config {setting}={value or required}"
-    return Difference(name, setting, actual, required, why, fix, serious)
+def _set_command(config: Config, name: str, setting: str, value: str) -> str:
+    """Kafka's own command that gives a topic this setting."""
+    command = _kafka_command(config, "configs")
+    change = f"--alter --entity-type topics --entity-name {name} --add-config {setting}={value}"
+    return f"{command} {change}"
 
 
 def _check_partitions(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
@@ -148,7 +143,8 @@ def _check_policy(config: Config, name: str, topic: ActualTopic, _brokers: int) 
     if what:
         why = f"the broker deletes old {what}s, and a process that starts later never reads them"
     if words != {"compact"} if what else "compact" in words:
-        yield _wrong_setting(config, name, "cleanup.policy", policy, expected, why)
+        fix = _set_command(config, name, "cleanup.policy", expected)
+        yield Difference(name, "cleanup.policy", policy, expected, why, fix)
 
 
 def _check_limits(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
@@ -159,18 +155,16 @@ def _check_limits(config: Config, name: str, topic: ActualTopic, _brokers: int) 
             f"a post may have limits.post_bytes = {config.limits.post_bytes} bytes; the broker "
             "refuses the record of one that is near it"
         )
-        yield _wrong_setting(
-            config, name, setting, str(limit), str(record_bytes), why, serious=False
-        )
+        fix = _set_command(config, name, setting, str(record_bytes))
+        yield Difference(name, setting, str(limit), str(record_bytes), why, fix, serious=False)
     times = {topics.posts: (HOUR_MS, "posts"), topics.rejected: (DAY_MS, "dead letters")}
     least, what = times.get(name, (0, ""))
     retention, setting = int(topic.settings.get("retention.ms", -1)), "retention.ms"
     if 0 <= retention < least:
         why = f"{what} that are not read within {retention / 60_000:g} minutes are gone for good"
         requirement = f"at least {least}"
-        yield _wrong_setting(
-            config, name, setting, str(retention), requirement, why, str(least), serious=False
-        )
+        fix = _set_command(config, name, setting, str(least))
+        yield Difference(name, setting, str(retention), requirement, why, fix, serious=False)
 
 
 def _check_copies(config: Config, name: str, topic: ActualTopic, brokers: int) -> Differences:
@@ -186,14 +180,12 @@ def _check_copies(config: Config, name: str, topic: ActualTopic, brokers: int) -
     least = int(topic.settings.get(setting, 1))
     if least > copies:
         why = "more copies must be in sync than there are: nothing can be written"
-        yield _wrong_setting(
-            config, name, setting, str(least), f"at most {copies}", why, str(copies)
-        )
+        fix = _set_command(config, name, setting, str(copies))
+        yield Difference(name, setting, str(least), f"at most {copies}", why, fix)
     elif topic.settings and copies >= MIN_SAFE_COPIES and least < MIN_IN_SYNC:
         why = "a record on one broker alone counts as written, and is lost with that broker"
-        yield _wrong_setting(
-            config, name, setting, str(least), str(MIN_IN_SYNC), why, serious=False
-        )
+        fix = _set_command(config, name, setting, str(MIN_IN_SYNC))
+        yield Difference(name, setting, str(least), str(MIN_IN_SYNC), why, fix, serious=False)
 
 
 def _check_visibility(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:

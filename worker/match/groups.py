@@ -9,16 +9,15 @@ stories (`docs/judging.md`, "Stories").
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from encoder.embeddings import Embeddings
-from encoder.model.weights import F32, I32, I64
+from encoder.model.weights import I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.support.jit import jit
-from encoder.support.readonly import fixed
 from worker.match.records import StoryGroup, StoryKey
 
 MIN_STORY_SCORE = np.float32(0.8)
@@ -145,11 +144,7 @@ def find_repeats(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]
     least = (MIN_STORY_SCORE - (1 - mix)) / mix if mix else -1.0
     slack = rounding(posts.dense.shape[1] + int(np.diff(others.lexical.indptr).max(initial=0)))
     mine, theirs = posts.lexical, others.lexical
-    may = may_share(
-        *(fixed(mine.indptr), fixed(mine.slots), fixed(mine.weights)),
-        *(fixed(theirs.indptr), fixed(theirs.slots), fixed(theirs.weights)),
-        float(least - slack),
-    )
+    may = may_share(mine.arrays, theirs.arrays, float(least - slack))
     pairs: I64 = np.argwhere(may)
     sides = (posts.dense, mine), (others.dense, theirs)
     close = pairs[pair_scores(*sides, mix, pairs) >= MIN_STORY_SCORE]
@@ -157,28 +152,25 @@ def find_repeats(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]
 
 
 @jit()
-def may_share(
-    indptr: I64, slots: I32, weights: F32,
-    other_indptr: I64, other_slots: I32, other_weights: F32, least: float,
-) -> NDArray[np.bool_]:  # fmt: skip
+def may_share(mine: Any, theirs: Any, least: float) -> NDArray[np.bool_]:
     """Whether the product of the words of two rows may reach this: [n, m].
 
     Words that collide in the small table only make the bound larger.
     """
-    rows, others = len(indptr) - 1, len(other_indptr) - 1
+    rows, others = len(mine.indptr) - 1, len(theirs.indptr) - 1
     heads = np.full(WORD_TABLE_SIZE, -1, np.int32)  # the first entry of each list
-    following, row_of = np.empty(len(slots), np.int32), np.empty(len(slots), np.int32)
+    following, row_of = np.empty((2, len(mine.slots)), np.int32)
     for row in range(rows):
-        for e in range(indptr[row], indptr[row + 1]):
-            place = slots[e] % WORD_TABLE_SIZE
+        for e in range(mine.indptr[row], mine.indptr[row + 1]):
+            place = mine.slots[e] % WORD_TABLE_SIZE
             following[e], heads[place], row_of[e] = heads[place], e, row
     out, sums = np.empty((rows, others), np.bool_), np.empty(rows, np.float32)
     for other in range(others):
         sums[:] = 0
-        for e in range(other_indptr[other], other_indptr[other + 1]):
-            entry = heads[other_slots[e] % WORD_TABLE_SIZE]
+        for e in range(theirs.indptr[other], theirs.indptr[other + 1]):
+            entry = heads[theirs.slots[e] % WORD_TABLE_SIZE]
             while entry >= 0:
-                sums[row_of[entry]] += weights[entry] * other_weights[e]
+                sums[row_of[entry]] += mine.weights[entry] * theirs.weights[e]
                 entry = following[entry]
         for row in range(rows):
             out[row, other] = sums[row] >= least

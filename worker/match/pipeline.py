@@ -13,11 +13,12 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32, I64
 from worker import crashpoint
-from worker.config.limits import DEFAULT_LIMITS, Limits
+from worker.config.limits import Limits
 from worker.match.matcher import Matcher, SeedPairs
 from worker.match.near import Edges, NearMissRows
 from worker.match.records import (
     Message,
+    Origin,
     Record,
     select_why_tokens,
     to_dead_letter,
@@ -26,7 +27,17 @@ from worker.match.records import (
 )
 from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import Unreadable
-from worker.posts.read import PassedOver, Post, Reading, Reason, Rejected, read_post, read_posts
+from worker.posts.read import (
+    DEFAULT_RULES,
+    PassedOver,
+    Post,
+    PostRules,
+    Reading,
+    Reason,
+    Rejected,
+    read_post,
+    read_posts,
+)
 from worker.seeds.set import NEVER_EXPIRES, SeedSet
 from worker.seeds.vectors import check_rows
 
@@ -148,13 +159,12 @@ class Pipeline:
     """
 
     def __init__(
-        self, enc: Encoder, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
-        max_matches: int = 10, why: bool = True, timer: Callable[[], float] = lambda: 0.0,
-        langs: Languages = ALL_LANGUAGES, at_once: int = 1,
+        self, enc: Encoder, rules: PostRules = DEFAULT_RULES, max_matches: int = 10,
+        why: bool = True, timer: Callable[[], float] = lambda: 0.0, at_once: int = 1,
     ) -> None:  # fmt: skip
         """`at_once` batches run at the same time and share the threads of the encoder."""
         self._threads = -(-enc.threads // at_once)
-        self._enc, self._form, self._limits, self._langs = enc, form, limits, langs
+        self._enc, self._rules = enc, rules
         self._max_matches, self._why, self._timer = max_matches, why, timer
 
     def run(
@@ -170,9 +180,10 @@ class Pipeline:
             batch.posts.clear()
         parts = list(self._encode(batch, seeds))
         start = self._lap(batch, "encode", start)
+        matcher = Matcher(seeds, self._threads, self._max_matches, edges)
         moment = cache(now)
         for rows, vectors in parts:
-            self._match(batch, rows, vectors, seeds, moment, edges)
+            self._match(batch, rows, vectors, matcher, moment)
         batch.outcome.records.sort(key=lambda record: record.source)
         self._lap(batch, "match", start)
         return batch.outcome
@@ -209,11 +220,10 @@ class Pipeline:
 
     def _read(self, messages: Sequence[Message]) -> list[Reading]:
         values = [message.value for message in messages]
-        rules = self._form, self._limits, self._langs
         try:
-            return read_posts(values, *rules)
+            return read_posts(values, *self._rules)
         except Exception:  # noqa: BLE001 - one value raised it
-            return [read_safely(value, *rules) for value in values]
+            return [read_safely(value, *self._rules) for value in values]
 
     def _encode(self, batch: BatchState, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
         """Message numbers, and embeddings of their posts, where these are finite."""
@@ -240,16 +250,16 @@ class Pipeline:
                 yield [rows[at] for at in usable.tolist()], select_rows(result, usable)
 
     def _match(
-        self, batch: BatchState, rows: list[int], posts: Embeddings, seeds: SeedSet,
-        now: Callable[[], str], edges: Edges | None,
+        self, batch: BatchState, rows: list[int], posts: Embeddings, matcher: Matcher,
+        now: Callable[[], str],
     ) -> None:  # fmt: skip
         """A post that fails becomes a dead letter."""
+        seeds = matcher.seeds
         times = batch.outcome.timestamps[rows]
         times = np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
 
         def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
             part = slice(at[0], at[-1] + 1)
-            matcher = Matcher(seeds, self._threads, self._max_matches, edges)
             pairs = matcher.match(posts[part], times[part])
             return self._records(batch, rows[part], pairs, seeds, now), pairs
 
@@ -272,16 +282,20 @@ class Pipeline:
         why = self._explain(batch, matching, pairs, seeds)
         listing = [
             to_match(
-                *(batch.posts[matching[at]], seeds.seeds[seed], self._enc.digest),
-                *(score, seeds.thresholds[seed], words),
+                batch.posts[matching[at]],
+                seeds.seeds[seed],
+                self._enc.digest,
+                score,
+                seeds.thresholds[seed],
+                words,
             )
             for (at, seed), score, words in zip(pairs, matches.scores, why, strict=True)
         ]
         spans = [*starts.tolist(), len(listing)]
+        origin = Origin(seeds.digest, self._enc.digest, now() if matching else "")
         return [
             to_match_record(
-                *(row, batch.messages[row], batch.posts[row], listing[start:end], count),
-                *(seeds.digest, self._enc.digest, now()),
+                row, batch.messages[row], batch.posts[row], listing[start:end], count, origin
             )
             for row, (start, end), count in zip(
                 matching, pairwise(spans), matches.counts[posts].tolist(), strict=True

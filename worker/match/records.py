@@ -130,20 +130,23 @@ def to_match(
     )  # fmt: skip
 
 
+class Origin(NamedTuple):
+    """What made a match."""
+
+    seed_set: str
+    model: str
+    processed_at: str
+
+
 def to_match_record(
-    index: int,
-    message: Message,
-    post: Post,
-    matches: Sequence[Match],
-    matched: int,
-    seed_set: str,
-    model: str,
-    processed_at: str,
+    index: int, message: Message, post: Post, matches: Sequence[Match], matched: int, origin: Origin
 ) -> Record:
     """`matched` counts all seeds; `matches` may list fewer."""
     timestamp_ms = -1 if message.timestamp is None else message.timestamp
     source = PostPosition(message.topic, message.partition, message.offset, timestamp_ms)
-    value = MatchRecord(post, list(matches), matched, seed_set, model, source, processed_at)
+    value = MatchRecord(
+        post, list(matches), matched, origin.seed_set, origin.model, source, origin.processed_at
+    )
     headers = [("schema", MATCH_SCHEMA.encode())]
     story_key = StoryKey(matches[0].match_id, frozenset(match.event for match in matches))
     key = post.id.encode()

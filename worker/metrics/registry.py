@@ -1,7 +1,7 @@
 """Every exported metric: name, type, labels and meaning. The names are stable."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from importlib.metadata import version
@@ -229,12 +229,10 @@ class Metrics:
                 self._collectors[name].labels(label)
         self._events = labels
 
-    def seeds(
-        self, live: int, refused: int, expired: int, paused: int, stale: int, digest: str, at: float
-    ) -> None:
-        """The seed set has been in force since `at`."""
-        for state, n in zip(SEED_STATES, (live, refused, expired, paused, stale), strict=True):
-            self._collectors["seeds"].labels(state).set(n)
+    def seeds(self, counts: Mapping[str, int], digest: str, at: float) -> None:
+        """Seeds by state; the set has been in force since `at`."""
+        for state in SEED_STATES:
+            self._collectors["seeds"].labels(state).set(counts.get(state, 0))
         self._collectors["seed_set_info"].clear()
         self._collectors["seed_set_info"].labels(digest).set(1)
         self._changed = at

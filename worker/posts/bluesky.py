@@ -2,7 +2,7 @@
 
 import msgspec
 
-from worker.posts.checks import make_post, rejection
+from worker.posts.checks import Draft, make_post, rejection
 from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import NO_POST, Reading, Reason
 
@@ -117,8 +117,9 @@ def _read_commit(did: str | None, commit: Commit | PostCommit | None, langs: Lan
         record = POST_RECORD.decode(record) if record else None
     if record is None:
         return rejection(Reason.NO_TEXT, "commit.record: missing")
-    return make_post(
-        "bluesky", f"at://{did}/{POST_COLLECTION}/{commit.rkey}", record.text, did,
-        record.createdAt, langs.choose(record.langs or ()),
+    id = f"at://{did}/{POST_COLLECTION}/{commit.rkey}"
+    lang, url = (
+        langs.choose(record.langs or ()),
         f"https://bsky.app/profile/{did}/post/{commit.rkey}",
-    )  # fmt: skip
+    )
+    return make_post("bluesky", Draft(id, record.text, did, record.createdAt, lang, url))

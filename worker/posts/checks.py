@@ -109,17 +109,26 @@ def _is_json(value: bytes) -> bool:
     return True
 
 
-def make_post(
-    platform: str, id: str | int | None, text: str | None, author: str | None = None,
-    created_at: str | float | None = None, lang: str | None = None, url: str | None = None,
-) -> Reading:  # fmt: skip
+class Draft(msgspec.Struct, gc=False):
+    """A post as its platform gives it, which may lack anything."""
+
+    id: str | int | None = None
+    text: str | None = None
+    author: str | None = None
+    created_at: str | int | float | None = None
+    lang: str | None = None
+    url: str | None = None
+
+
+def make_post(platform: str, draft: Draft) -> Reading:
     """Rejected without an id or a text, passed over without words."""
-    name = str(id) if id is not None else ""
+    name = str(draft.id) if draft.id is not None else ""
     if not name or name.isspace():
-        return rejection(Reason.NO_ID, f"id: {'missing' if id is None else 'empty'}")
-    if text is None:
+        return rejection(Reason.NO_ID, f"id: {'missing' if draft.id is None else 'empty'}")
+    if draft.text is None:
         return rejection(Reason.NO_TEXT, "text: missing")
-    if not text or text.isspace():
+    if not draft.text or draft.text.isspace():
         return NO_WORDS
-    created_at = None if created_at is None else utc(created_at)
-    return Post(name, platform, text, author or None, created_at, lang or None, url or None)
+    created_at = None if draft.created_at is None else utc(draft.created_at)
+    author, lang, url = draft.author or None, draft.lang or None, draft.url or None
+    return Post(name, platform, draft.text, author, created_at, lang, url)

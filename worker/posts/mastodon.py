@@ -7,7 +7,7 @@ import msgspec
 
 from encoder.text.clean import POST_CHARS
 from worker.config.limits import Limits
-from worker.posts.checks import diagnose, make_post, refusal
+from worker.posts.checks import Draft, diagnose, make_post, refusal
 from worker.posts.outcome import NO_POST, Reading
 
 # No < inside a tag, so that no search for its end runs past the next one: linear for any bytes.
@@ -79,9 +79,8 @@ def read_status(status: MastodonStatus) -> Reading:
     author = status.account.acct if status.account is not None else None
     lang = status.language or original.language
     url = status.url or original.url or status.uri
-    return make_post(
-        "mastodon", status.id, status_text(original), author, status.created_at, lang, url
-    )
+    text = status_text(original)
+    return make_post("mastodon", Draft(status.id, text, author, status.created_at, lang, url))
 
 
 def status_text(status: MastodonStatus) -> str | None:

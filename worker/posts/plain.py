@@ -4,37 +4,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from worker.posts.checks import make_post
+from worker.posts.checks import Draft, make_post
 from worker.posts.outcome import Reading
 
 
-class Plain(msgspec.Struct, gc=False):
-    id: str | int | None = None
-    text: str | None = None
-    author: str | None = None
-    created_at: str | int | float | None = None
-    lang: str | None = None
-    url: str | None = None
-
-
-class OnlyPlain(Plain, forbid_unknown_fields=True, gc=False):
+class OnlyPlain(Draft, forbid_unknown_fields=True, gc=False):
     """A value without other keys is of no other form, and nests nothing."""
 
 
-decode = msgspec.json.Decoder(Plain).decode
+decode = msgspec.json.Decoder(Draft).decode
 decode_lines = msgspec.json.Decoder(OnlyPlain).decode_lines
 USUAL_STARTS = (b'{"id"', b'{"text"')  # of a plain post; most other forms start otherwise
 
 
 def read(value: bytes) -> Reading:
-    return to_post(decode(value))
+    return make_post("plain", decode(value))
 
 
-def to_post(post: Plain) -> Reading:
-    return make_post("plain", post.id, post.text, post.author, post.created_at, post.lang, post.url)
-
-
-def read_only_plain(values: Sequence[bytes | None], most: int) -> list[Reading] | None:
+def read_plain_lines(values: Sequence[bytes | None], most: int) -> list[Reading] | None:
     """Read plain posts quickly, as the lines of one text.
 
     None if a value has other keys or a line break, or if all have more than `most` bytes.
@@ -46,6 +33,8 @@ def read_only_plain(values: Sequence[bytes | None], most: int) -> list[Reading] 
         if len(lines) > most or lines.count(b"\n") >= len(values):
             return None
         posts = decode_lines(lines)  # an object ends its line: as many as lines is one on each
-        return list(map(to_post, posts)) if len(posts) == len(values) else None
+        if len(posts) != len(values):
+            return None
+        return [make_post("plain", post) for post in posts]
     except (TypeError, ValueError, msgspec.MsgspecError):
         return None

@@ -1,6 +1,7 @@
 """Bytes to posts: a message of any supported form becomes a post, rejected, or passed over."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +21,9 @@ from worker.posts.outcome import (
 )
 from worker.posts.shape import NOTICE, recognise_form
 
-__all__ = ["PassedOver", "Post", "Reading", "Reason", "Rejected", "read_post", "read_posts"]
+__all__ = [
+    "PassedOver", "Post", "PostRules", "Reading", "Reason", "Rejected", "read_post", "read_posts",
+]  # fmt: skip
 
 READERS: dict[str | None, Callable[[bytes], Reading]] = {
     "x": x.read,
@@ -36,6 +39,17 @@ ANY_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MISSING_REASONS = (Reason.NO_ID, Reason.NO_TEXT)
 
 
+class PostRules(NamedTuple):
+    """How messages are read as posts."""
+
+    form: str = "auto"
+    limits: Limits = DEFAULT_LIMITS
+    langs: Languages = ALL_LANGUAGES
+
+
+DEFAULT_RULES = PostRules()
+
+
 def read_post(
     value: bytes | None, form: str = "auto", limits: Limits = DEFAULT_LIMITS,
     langs: Languages = ALL_LANGUAGES,
@@ -47,9 +61,8 @@ def read_post(
     if len(value) > limits.post_bytes:
         detail = f"value: {len(value)} bytes, more than {limits.post_bytes}"
         return rejection(Reason.POST_BYTES, detail)
-    plain_posts = plain.read_only_plain([value], limits.post_bytes) if form in PLAIN_FORMS else None
-    if plain_posts is not None:
-        return _check_post(plain_posts[0], limits, langs)
+    if form in PLAIN_FORMS and (posts := plain.read_plain_lines([value], limits.post_bytes)):
+        return _check_post(posts[0], limits, langs)
     outcome = refusal(value, limits) or _read_form(value, form, limits, langs)
     return _check_post(outcome, limits, langs)
 
@@ -58,7 +71,7 @@ def read_posts(
     values: Sequence[bytes | None], form: str, limits: Limits, langs: Languages
 ) -> list[Reading]:
     """`read_post` of each value; plain posts are decoded together."""
-    posts = plain.read_only_plain(values, limits.post_bytes) if form in PLAIN_FORMS else None
+    posts = plain.read_plain_lines(values, limits.post_bytes) if form in PLAIN_FORMS else None
     if posts is None:
         return [read_post(value, form, limits, langs) for value in values]
     return [_check_post(post, limits, langs) for post in posts]

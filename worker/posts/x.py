@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from worker.posts.checks import make_post
+from worker.posts.checks import Draft, make_post
 from worker.posts.outcome import NO_POST, Reading
 
 # A number of more than 64 bits is refused before it is compared or printed, which takes the square
@@ -65,7 +65,8 @@ def read(value: bytes) -> Reading:
     includes = message.includes or Includes()
     author = author_name(tweet, includes.users or [])
     text = tweet_text(tweet, includes.tweets or [])
-    return make_post("x", tweet.id, text, author, tweet.created_at, tweet.lang, post_url(tweet.id))
+    url = post_url(tweet.id)
+    return make_post("x", Draft(tweet.id, text, author, tweet.created_at, tweet.lang, url))
 
 
 def author_name(tweet: Tweet, users: list[User]) -> str | None:

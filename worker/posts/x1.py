@@ -2,7 +2,7 @@
 
 import msgspec
 
-from worker.posts.checks import make_post
+from worker.posts.checks import Draft, make_post
 from worker.posts.outcome import Reading
 from worker.posts.x import Id, post_url
 
@@ -41,7 +41,7 @@ def read(value: bytes) -> Reading:
     author = tweet.user.screen_name if tweet.user is not None else None
     original = full_text(tweet.retweeted_status) if tweet.retweeted_status is not None else None
     text = original if original is not None else full_text(tweet)
-    return make_post("x", id, text, author, tweet.created_at, tweet.lang, post_url(id))
+    return make_post("x", Draft(id, text, author, tweet.created_at, tweet.lang, post_url(id)))
 
 
 def full_text(tweet: OldTweet) -> str | None:

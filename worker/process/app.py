@@ -118,7 +118,7 @@ class StreamService(faust.Service):  # type: ignore[misc]
             await parts.start()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(parts.ingest.read())
-                tasks.create_task(parts.control.follow(parts.embedder))
+                tasks.create_task(parts.control.follow(parts.make_seeds))
                 tasks.create_task(parts.positions.keep_committing())
                 tasks.create_task(self._watch(parts))
         except Exception as error:  # noqa: BLE001 - the exit code covers every error

@@ -28,11 +28,12 @@ from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.records import encode_json
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
+from worker.posts.read import PostRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
-from worker.seeds.state import parse_control_state
+from worker.seeds.state import ControlState, parse_control_state
 from worker.stream.control import Control
-from worker.stream.flow import MATCH_THREADS, Flow, group_matches, now
+from worker.stream.flow import MATCH_THREADS, Flow, Matching, Output, group_matches, now
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
@@ -47,7 +48,7 @@ class WorkerParts:
     """The parts of a worker, built from the configuration; `start` starts them."""
 
     flow: Flow
-    embedder: SeedEmbedder
+    _embedder: SeedEmbedder
 
     def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
         self._config, self._ledger, self._stalled = config, ledger, False
@@ -66,10 +67,7 @@ class WorkerParts:
         consumer = group_consumer(config)
         self._tenures = Tenures(config.kafka.session_timeout_s)
         self.positions = Positions(consumer, topics.posts, ledger, self._tenures, metrics, fail)
-        self.ingest = Ingest(
-            consumer, topics.posts, self.positions, ledger, metrics,
-            batch_posts=stream.batch_posts, batch_bytes=stream.batch_bytes,
-        )  # fmt: skip
+        self.ingest = Ingest(consumer, topics.posts, self.positions, ledger, metrics, stream)
 
     @property
     def paused(self) -> bool:
@@ -119,17 +117,20 @@ class WorkerParts:
         """Embeds the seeds and takes one match through all stages."""
         config = self._config
         self.metrics.model(enc.digest, enc.path, enc.model.mix)
-        pipeline, self.embedder = build_pipeline(enc, config, perf_counter, MATCH_THREADS)
-        await self.control.embed(self.embedder)
-        await asyncio.to_thread(warm_up, enc, config.matching.why)
-        background = self.embedder.background
+        pipeline, self._embedder = build_pipeline(enc, config, perf_counter, MATCH_THREADS)
+        near = NearWatch(partial(background_thresholds, enc, self._embedder.background))
+        output = Output(self.delivery, config.topics)
         self.flow = Flow(
-            *(pipeline, self._seeds, self.delivery, self._ledger, self._tenures),
-            *(config.topics, self.metrics),
-            NearWatch(partial(background_thresholds, enc, background)),
-        )  # fmt: skip
-        self.control.prepare = self.flow.prepare
-        await asyncio.to_thread(self.flow.prepare, self._seeds())
+            Matching(pipeline, near), self._seeds, output, self._ledger, self._tenures, self.metrics
+        )
+        await self.control.embed(self.make_seeds)
+        await asyncio.to_thread(warm_up, enc, config.matching.why)
+
+    def make_seeds(self, state: ControlState) -> SeedSet:
+        """The seed set of a control state, ready to match."""
+        seeds = self._embedder.make(state)
+        self.flow.prepare(seeds)
+        return seeds
 
     def _seeds(self) -> SeedSet:
         assert self.control.seeds is not None
@@ -183,5 +184,5 @@ def warm_up(enc: Encoder, why: bool) -> None:
     seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
     with crashpoint.without_hook():
         edges = NearWatch(partial(background_thresholds, enc, enc.background)).edges(seeds)
-        outcome = Pipeline(enc, "plain", why=why).run([message], seeds, now, edges)
+        outcome = Pipeline(enc, PostRules("plain"), why=why).run([message], seeds, now, edges)
         group_matches(Batch(0, [message]), outcome, Tenures(0))

@@ -15,10 +15,9 @@ from worker.errors import BrokerError
 from worker.kafka.metadata import Identity, read_identity
 from worker.metrics.registry import Metrics
 from worker.posts.outcome import Unreadable
-from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.reducer import MAX_READ_PAUSE_S
 from worker.seeds.set import SeedSet
-from worker.seeds.state import ControlReducer
+from worker.seeds.state import ControlReducer, ControlState
 from worker.stream.outage import Outage
 from worker.stream.transactions import OpenTransactions
 
@@ -30,6 +29,7 @@ REMEDY = (
     "posts wait until it has seeds (`newsift topics create`, `newsift seeds import FILE`), "
     "or until the worker is restarted"
 )
+MakeSeeds = Callable[[ControlState], SeedSet]  # ready to match
 log = logging.getLogger("newsift.control")
 
 
@@ -64,7 +64,6 @@ class Control:
         self._reported: frozenset[tuple[str, str, str]] = frozenset()
         self._had_seeds = False  # whether the topic had seeds before it was lost
         self._task: asyncio.Task[None] | None = None  # that follows
-        self.prepare: Callable[[SeedSet], None] = lambda seeds: None  # before a set is in place
         self.seeds: SeedSet | None = None
         self.hold_reason = ""  # why posts wait
         self.cluster_id = ""  # Kafka's, once it has answered
@@ -89,10 +88,10 @@ class Control:
         self._executor.shutdown(wait=False, cancel_futures=True)
         await self._consumer.stop()
 
-    async def embed(self, embedder: SeedEmbedder) -> None:
-        """Builds a seed set from the current records and puts it in place."""
+    async def embed(self, make: MakeSeeds) -> None:
+        """Makes a seed set of the current records, in a thread, and puts it in place."""
         seeds = await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._make, embedder
+            self._executor, lambda: make(self._reducer.snapshot())
         )
         log.info("%d seeds, set %s", len(seeds), seeds.digest)
         self._log_idle(seeds)
@@ -101,19 +100,14 @@ class Control:
         self._metrics.name_events(seed.event for seed in seeds.seeds)
         self.report_metrics()
 
-    def _make(self, embedder: SeedEmbedder) -> SeedSet:
-        seeds = embedder.make(self._reducer.snapshot())
-        self.prepare(seeds)
-        return seeds
-
-    async def follow(self, embedder: SeedEmbedder) -> None:
+    async def follow(self, make: MakeSeeds) -> None:
         """Applies new records until `stop`."""
         self._task = asyncio.current_task()
         outage = Outage(log, "reading the control topic")
         while True:
             checked_at = self._checked_at
             try:
-                await self._step(embedder)
+                await self._step(make)
             except (KafkaError, BrokerError) as error:
                 if isinstance(error, KafkaError) and not error.retriable:
                     raise
@@ -130,10 +124,13 @@ class Control:
             return
         self._transactions.observe(self._consumer)
         expired = int((seeds.expiry <= int(time.time() * 1000)).sum())
-        counts = (len(seeds) - expired, len(seeds.refused), expired, len(seeds.paused))
-        self._metrics.seeds(*counts, len(seeds.stale), seeds.digest, self._seeds_since)
+        counts = {
+            "live": len(seeds) - expired, "refused": len(seeds.refused), "expired": expired,
+            "paused": len(seeds.paused), "stale": len(seeds.stale),
+        }  # fmt: skip
+        self._metrics.seeds(counts, seeds.digest, self._seeds_since)
 
-    async def _step(self, embedder: SeedEmbedder) -> None:
+    async def _step(self, make: MakeSeeds) -> None:
         """Applies new records; sometimes checks whether the topic was created again."""
         began = time.time()
         if began - self._answered_at > MAX_READ_PAUSE_S:
@@ -145,14 +142,14 @@ class Control:
             records = []
         if records and self._identity is not None:  # else all is read again below
             self._apply(records)
-            await self.embed(embedder)
+            await self.embed(make)
         elif self.hold_reason and self._identity is not None and self.seeds:
             self._hold("")
         if time.monotonic() - self._checked_at > IDENTITY_CHECK_S:
-            await self._check_identity(embedder)
+            await self._check_identity(make)
             self._checked_at, self._answered_at = time.monotonic(), began
 
-    async def _check_identity(self, embedder: SeedEmbedder) -> None:
+    async def _check_identity(self, make: MakeSeeds) -> None:
         """Reads the topic again if it was replaced."""
         current = await read_identity(self._consumer._client, self._topic)
         if current is not None:
@@ -171,7 +168,7 @@ class Control:
             is_empty = self._had_seeds and all(seed.paused for seed in seeds)
             if is_empty:
                 self._hold(f"the control topic {self._topic} was made again and is empty")
-            await self.embed(embedder)
+            await self.embed(make)
             if not is_empty:
                 self._hold("")  # only now: a batch is taken at once, with the seeds there are
             self._identity = current

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -66,6 +67,20 @@ MATCH_THREADS = min(2, os.cpu_count() or 1)
 log = logging.getLogger("newsift.stream")
 
 
+class Matching(NamedTuple):
+    """How a batch becomes records."""
+
+    pipeline: Pipeline
+    near: NearWatch
+
+
+class Output(NamedTuple):
+    """Where records go."""
+
+    delivery: Delivery
+    topics: TopicsConfig
+
+
 class Flow:
     """The steps that Faust's agent takes each batch through.
 
@@ -74,21 +89,19 @@ class Flow:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        matching: Matching,
         seeds: Callable[[], SeedSet],
-        delivery: Delivery,
+        output: Output,
         ledger: Ledger,
         tenures: Tenures,
-        topics: TopicsConfig,
         metrics: Metrics,
-        near: NearWatch,
     ) -> None:
-        self._pipeline, self._seeds, self._delivery = pipeline, seeds, delivery
-        self._ledger, self._tenures = ledger, tenures
-        self._topics, self._metrics = topics, metrics
+        """`seeds` gives the set for the next batch."""
+        self._pipeline, self.near = matching
+        self._delivery, self._topics = output
+        self._seeds, self._ledger, self._tenures, self._metrics = seeds, ledger, tenures, metrics
         self._executor = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
-        self._group_lock = Lock()
-        self.near, self.finished = near, 0
+        self._group_lock, self.finished = Lock(), 0
 
     def prepare(self, seeds: SeedSet) -> None:
         """Prepares a seed set for matching and for near misses, before it is used."""

@@ -15,6 +15,7 @@ from aiokafka.errors import (
 )
 
 from worker import crashpoint
+from worker.config import StreamConfig
 from worker.metrics.registry import Metrics
 from worker.posts.outcome import Unreadable
 from worker.stream.ledger import Ledger
@@ -39,13 +40,11 @@ class Ingest:
         positions: Positions,
         ledger: Ledger,
         metrics: Metrics,
-        *,
-        batch_posts: int,
-        batch_bytes: int,
+        config: StreamConfig,
     ) -> None:
         self._consumer, self._topic, self._positions = consumer, topic, positions
         self._ledger, self._metrics = ledger, metrics
-        self._batch_posts, self._batch_bytes = batch_posts, batch_bytes
+        self._batch_posts, self._batch_bytes = config.batch_posts, config.batch_bytes
         self._closed = False
         self._outage = Outage(log, "reading")
 
@@ -103,7 +102,7 @@ class Ingest:
         """Adds records to the ledger and remembers the read positions."""
         self._report_unreadable(records)
         for part in split_by_size(records, sizes, self._batch_bytes):
-            self._positions.take(part)
+            self._positions.follow(self._ledger.add(part))
             crashpoint.reached("ingested")
         epoch = self._ledger.epoch
         offsets = await self._consumer.positions()

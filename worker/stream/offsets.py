@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
@@ -14,12 +14,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from worker import crashpoint
 from worker.kafka.consumers import MAX_REVOKE_S
 from worker.metrics.registry import Metrics
-from worker.stream.ledger import Ledger, Offsets
+from worker.stream.ledger import Batch, Ledger, Offsets
 from worker.stream.tenures import Tenures
 from worker.stream.transactions import OpenTransactions
-
-if TYPE_CHECKING:
-    from worker.match.records import Message
 
 MAX_COMMIT_WAIT_S = 1.0
 MIN_COMMIT_S = 0.5  # The commit gets this part of the time of a revoke.
@@ -71,10 +68,10 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         self._transactions = OpenTransactions(metrics)
         self._silent_partitions: set[int] = set()
 
-    def take(self, records: "Sequence[Message]") -> None:
-        """Takes messages as one batch."""
-        for place in self._ledger.add(records).ends:
-            self._read_offsets.pop(place, None)  # what was read before may be committed before this
+    def follow(self, batch: Batch) -> None:
+        """Partitions with posts in flight are committed by their batches alone."""
+        for place in batch.ends:
+            self._read_offsets.pop(place, None)
 
     def set_read(self, offsets: Offsets) -> None:
         """All records before these offsets are in the ledger."""

@@ -39,7 +39,7 @@ from worker.metrics.web import Health
 def full() -> Metrics:
     metrics = Metrics()
     metrics.model("ab" * 32, "kernel", 0.6)
-    metrics.seeds(1, 2, 0, 0, 0, "5" * 12, 0.0)
+    metrics.seeds({"live": 1, "refused": 2}, "5" * 12, 0.0)
     metrics.offsets_lost(7)
     metrics.open_transaction("tweets", 0, 3, 5.0)
     metrics.open_transaction("tweets", 1, 3, 150.0)

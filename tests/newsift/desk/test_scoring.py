@@ -37,6 +37,7 @@ from worker.match.near import Edges, NearMissRows
 from worker.match.pipeline import Pipeline
 from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
 from worker.posts.outcome import Post
+from worker.posts.read import PostRules
 from worker.posts.times import DAY_MS
 from worker.seeds.background import split_background
 from worker.seeds.set import SeedSet
@@ -93,7 +94,7 @@ class Town:
     store: MatchStore
 
     def run(self, seeds: SeedSet, posts: Sequence[tuple[Post, int]]) -> None:
-        pipeline = Pipeline(self.context.enc, "plain")
+        pipeline = Pipeline(self.context.enc, PostRules("plain"))
         for n, (post, at) in enumerate(posts):
             sent = Mail(
                 json.dumps({"id": post.id, "text": post.text}).encode(), offset=n, timestamp=at

@@ -25,12 +25,12 @@ from tests.worker.small import (
 )
 from worker.assembly import build_pipeline
 from worker.config import Config, PostsConfig
-from worker.config.limits import Limits
+from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.match import pipeline as pipeline_module
 from worker.match.matcher import Matcher
 from worker.match.pipeline import Outcome, Pipeline
 from worker.posts import read as reading
-from worker.posts.read import Reason
+from worker.posts.read import PostRules, Reason
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 
@@ -46,7 +46,8 @@ POISON = [
 def run(
     messages: Sequence[Mail], seeds: SeedSet | None = None, enc: Any = None, **settings: Any
 ) -> Outcome:
-    pipeline = Pipeline(enc or small_encoder(), "plain", **settings)
+    rules = PostRules("plain", settings.pop("limits", DEFAULT_LIMITS))
+    pipeline = Pipeline(enc or small_encoder(), rules, **settings)
     return pipeline.run(messages, seed_set() if seeds is None else seeds, lambda: NOW)
 
 

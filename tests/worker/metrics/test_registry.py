@@ -62,7 +62,7 @@ def test_the_served_names_and_labels_are_stable() -> None:
     metrics = Metrics()
     metrics.lag(0, 1)
     metrics.open_transaction("tweets", 0, 3, 5.0)
-    metrics.seeds(0, 0, 0, 0, 0, "d", 0)
+    metrics.seeds({}, "d", 0)
     metrics.model("d", "kernel", 0.0)
     result = dict[str, set[str]]()
     for name, labels in samples(metrics):
@@ -87,8 +87,8 @@ def test_gauges_show_the_current_state_alone() -> None:
     for partition, lag in enumerate((0, -5, 20)):
         metrics.lag(partition, lag)
     metrics.remove_lag([2, 7])
-    metrics.seeds(5, 2, 1, 0, 0, "aaaa", 990.0)
-    metrics.seeds(6, 0, 1, 0, 3, "bbbb", 995.0)
+    metrics.seeds({"live": 5, "refused": 2, "expired": 1}, "aaaa", 990.0)
+    metrics.seeds({"live": 6, "expired": 1, "stale": 3}, "bbbb", 995.0)
     now[0] = 1005.0
     metrics.model("d0", "kernel", 0.25)
     metrics.model("d1", "torch", 0.5)

@@ -10,7 +10,7 @@ from tests.worker.messages import EXAMPLES, Example
 from worker.config.limits import DEFAULT_LIMITS
 from worker.posts.checks import refusal
 from worker.posts.languages import ALL_LANGUAGES
-from worker.posts.plain import read_only_plain
+from worker.posts.plain import read_plain_lines
 from worker.posts.read import PassedOver, Post, Reason, Rejected, _read_form, read_post
 
 PLATFORMS = {"x", "bluesky", "mastodon", "plain"}
@@ -221,7 +221,7 @@ def plain_values(draw: st.DrawFn) -> bytes:
 
 @given(st.lists(plain_values(), min_size=1, max_size=4))
 def test_the_quick_reader_of_plain_posts_reads_like_the_other(values: list[bytes]) -> None:
-    if (outcomes := read_only_plain(values, 2**20)) is None:
+    if (outcomes := read_plain_lines(values, 2**20)) is None:
         return
     assert len(outcomes) == len(values)
     for value, outcome in zip(values, outcomes, strict=True):
@@ -234,7 +234,7 @@ def test_the_quick_reader_of_plain_posts_reads_like_the_other(values: list[bytes
 def test_plain_posts_are_read_together_up_to_a_limit_of_bytes() -> None:
     values = [b'{"id": "%d", "text": "a b"}' % n for n in range(3)]
     size = len(b"\n".join(values))
-    assert read_only_plain(values, size) == [Post(str(n), "plain", "a b") for n in range(3)]
-    assert read_only_plain(values, size - 1) is None
-    assert read_only_plain([*values, None], 2 * size) is None
-    assert read_only_plain([values[0] + b"\n" + values[1], values[2]], 2 * size) is None
+    assert read_plain_lines(values, size) == [Post(str(n), "plain", "a b") for n in range(3)]
+    assert read_plain_lines(values, size - 1) is None
+    assert read_plain_lines([*values, None], 2 * size) is None
+    assert read_plain_lines([values[0] + b"\n" + values[1], values[2]], 2 * size) is None

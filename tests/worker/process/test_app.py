@@ -44,7 +44,7 @@ class FakeParts(Bench):
         self.pipeline.go.release(1000)
         self.positions = Positions(self.consumer, "tweets", ledger, Tenures(30), self.metrics, fail)
         self.ingest = self.control = Nothing()
-        self.embedder: Any = None
+        self.make_seeds: Any = None
         self.paused = False
         self.settled: bool | None = None
 

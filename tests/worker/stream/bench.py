@@ -9,6 +9,7 @@ from aiokafka import TopicPartition
 
 from tests.worker.small import Mail
 from tests.worker.stream.fakes import FakeConsumer
+from worker.config import StreamConfig
 from worker.metrics.registry import Metrics
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
@@ -27,14 +28,9 @@ class Bench:
             *(self.consumer, "tweets", self.ledger, self.tenures, self.metrics),
             self.failures.append,
         )
+        config = StreamConfig(batch_posts=2_000, batch_bytes=10_000)
         self.ingest = Ingest(
-            self.consumer,
-            "tweets",
-            self.positions,
-            self.ledger,
-            self.metrics,
-            batch_posts=2_000,
-            batch_bytes=10_000,
+            self.consumer, "tweets", self.positions, self.ledger, self.metrics, config
         )
         self.offset = 0
 

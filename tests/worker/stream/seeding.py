@@ -14,7 +14,9 @@ from worker.config.limits import Limits
 from worker.metrics.registry import Metrics
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import Seed
-from worker.stream.control import Control
+from worker.seeds.set import SeedSet
+from worker.seeds.state import ControlState
+from worker.stream.control import Control, MakeSeeds
 
 TOPIC = "seed-articles"
 State = tuple[dict[str, str], set[str]]  # articles by seed id, ids of refused seeds
@@ -29,6 +31,7 @@ class ControlBench:
         self.address, self.admin, self.producer = address, admin, producer
         self.metrics = Metrics()
         self.reasons: list[tuple[str, State | None]] = []  # of a pause, and the seeds then
+        self.sets: list[set[str]] = []  # the ids of each that was made
         self.unfit: Exception | None = None
 
     async def publish(self, *records: tuple[str, str | bytes | None]) -> None:
@@ -49,7 +52,7 @@ class ControlBench:
         if self.unfit is not None:
             raise self.unfit
 
-    async def reader(self) -> tuple[Control, SeedEmbedder]:
+    async def reader(self) -> tuple[Control, MakeSeeds]:
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.address, auto_offset_reset="none", group_id=None
         )
@@ -60,14 +63,20 @@ class ControlBench:
         control = Control(consumer, TOPIC, self.metrics, Limits(), self.check, note)
         embedder = SeedEmbedder(small_encoder(), 0.01, 0.4)
         await control.start()
-        await control.embed(embedder)
-        return control, embedder
+
+        def make(state: ControlState) -> SeedSet:
+            seeds = embedder.make(state)
+            self.sets.append({seed.id for seed in seeds.seeds})
+            return seeds
+
+        await control.embed(make)
+        return control, make
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[Control]:
         """A reader that follows the topic while the block lasts."""
-        control, embedder = await self.reader()
-        task = asyncio.ensure_future(control.follow(embedder))
+        control, make = await self.reader()
+        task = asyncio.ensure_future(control.follow(make))
         try:
             yield control
         finally:

@@ -68,8 +68,8 @@ async def test_a_stale_profile_is_logged_once(
     bench: ControlBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     await bench.publish(FLOOD, ("profile|a", profile_value("a", dict([FLOOD]), model="0" * 64)))
-    control, embedder = await bench.reader()
-    await control.embed(embedder)
+    control, make = await bench.reader()
+    await control.embed(make)
     assert b'newsift_seeds{state="stale"} 1.0' in bench.metrics.render()
     await control.stop()
     [message] = [m for m in caplog.messages if "profile|a" in m]
@@ -107,10 +107,8 @@ async def test_no_seed_set_is_of_a_new_topic_that_is_read_in_part(
     bench: ControlBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that answers no more in the middle of it loses no seed until it does."""
-    sets: list[set[str]] = []
     await bench.publish(FLOOD)
     async with bench.following() as control:
-        control.prepare = lambda seeds: sets.append({seed.id for seed in seeds.seeds})
         consumer, reads, published = control._consumer, 0, asyncio.Event()
         getmany, beginning_offsets = consumer.getmany, consumer.beginning_offsets
 
@@ -138,7 +136,7 @@ async def test_no_seed_set_is_of_a_new_topic_that_is_read_in_part(
         published.set()
         await met(lambda: state(control) == (dict(new), set()))
     assert reads > 3
-    assert all(names in ({"a"}, {"b", "c", "d"}) for names in sets)
+    assert all(names in ({"a"}, {"b", "c", "d"}) for names in bench.sets)
 
 
 async def test_a_deleted_topic_pauses_posts_until_somebody_creates_it_with_seeds(
@@ -184,8 +182,8 @@ async def test_where_there_were_no_seeds_an_empty_topic_pauses_nothing(
 
 async def test_a_new_topic_that_fails_its_check_ends_the_worker(bench: ControlBench) -> None:
     await bench.publish(FLOOD)
-    control, embedder = await bench.reader()
-    task = asyncio.ensure_future(control.follow(embedder))
+    control, make = await bench.reader()
+    task = asyncio.ensure_future(control.follow(make))
     bench.unfit = AccessError("partitions is 4, must be 1")
     await bench.delete()
     await bench.create(partitions=4)
@@ -199,8 +197,8 @@ async def test_a_reader_that_stops_does_not_take_its_own_end_for_an_outage(
 ) -> None:
     caplog.set_level(logging.WARNING, "newsift.control")
     await bench.publish(FLOOD)
-    control, embedder = await bench.reader()
-    task = asyncio.ensure_future(control.follow(embedder))
+    control, make = await bench.reader()
+    task = asyncio.ensure_future(control.follow(make))
     await asyncio.sleep(0.1)
     await control.stop()
     await asyncio.wait([task], timeout=20)

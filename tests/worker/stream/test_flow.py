@@ -17,7 +17,7 @@ from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline, timestamps_of
 from worker.match.records import MatchRecord, Record
 from worker.metrics.registry import Metrics
-from worker.stream.flow import Flow, group_matches
+from worker.stream.flow import Flow, Matching, Output, group_matches
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
@@ -64,9 +64,12 @@ class Bench:
         pipeline: Any = self.pipeline
         delivery: Any = self.delivery
         self.flow = Flow(
-            *(pipeline, lambda: seeds, delivery, self.ledger, self.tenures),
-            *(TopicsConfig(), self.metrics),
-            NearWatch(lambda rows, _: np.zeros(len(rows), np.float32)),
+            Matching(pipeline, NearWatch(lambda rows, _: np.zeros(len(rows), np.float32))),
+            lambda: seeds,
+            Output(delivery, TopicsConfig()),
+            self.ledger,
+            self.tenures,
+            self.metrics,
         )
         self.flow.prepare(seeds)
 

@@ -136,7 +136,8 @@ class PositionsModel:
     def read(self, count: int) -> None:
         offsets = set(range(self.at, self.at + count))
         before = len(self.ledger)
-        self.positions.take([Mail(b"x", offset=offset) for offset in sorted(offsets)])
+        messages = [Mail(b"x", offset=offset) for offset in sorted(offsets)]
+        self.positions.follow(self.ledger.add(messages))
         self.in_flight.append((self.ledger._batches[before], offsets))
         self.open |= offsets
         self.at += count
