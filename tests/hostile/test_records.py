@@ -1,26 +1,20 @@
 import json
-import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from newsift.statistics.labels import MAX_LABELS_BYTES, Label
-from tests.broker.clients import create, until, write_keyed
+from tests.broker.clients import until
 from tests.broker.conftest import ASKED
 from tests.broker.record_batches import CODECS, PACK, record, sealed
-from tests.broker.server import Server
 from tests.hostile.attack import attacked, headers
 from tests.hostile.batches import plant
 from tests.hostile.conftest import waits_long
 from tests.hostile.shapes import SHAPES, marks, ordinary
 from tests.hostile.target import ARTICLE, Target, post, seed
-from tests.worker.fake import Command
 from tests.worker.small import Mail, seed_set, small_encoder
 from worker.match.pipeline import Pipeline
-from worker.posts.outcome import Post
 
 A_FEW = 4  # bytes of ordinary posts
 SLACK_S = 0.3  # what an idle worker spends meanwhile
@@ -161,46 +155,3 @@ def test_any_timestamp_is_processed(target: Target) -> None:
                 data = sealed(record(0, 0, b"any", value), 0, 0, 1, **times)
                 plant(target.server, target.topics["posts"], data)
         until(lambda: len(attack.letters) == 4)
-
-
-HONEST = 300  # labels of each person
-LONG = 50_000  # characters of a flood's post; a batch of them packs to some hundred bytes
-
-
-def label(by: str, name: str, text: str = "A fire on a ferry") -> Label:
-    post = Post(name, "x", text)
-    return Label("on", "ferry", post, by, "2026-11-22T10:00:00Z", "certify", 0.5)
-
-
-@pytest.fixture
-def topic(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"labels-{os.getpid()}-{tmp_path.name}"
-    create(server.address, name, cleanup_policy="compact")
-    monkeypatch.setenv("NEWSIFT_KAFKA", server.address)
-    monkeypatch.setenv("NEWSIFT_TOPICS__LABELS", name)
-    return name
-
-
-def publish(server: Server, topic: str, labels: list[Label]) -> None:
-    packed = {"compression_type": "gzip", "linger_ms": 50, "batch_size": 900_000}
-    rows = ((each.key, each.value) for each in labels)
-    write_keyed(server.address, topic, rows, **packed, max_request_size=2**24)
-
-
-def test_a_flood_of_labels_leaves_those_of_others_in_place(
-    server: Server, topic: str, newsift: Command
-) -> None:
-    """Some 50 KB on the wire silenced everybody who came later, and nobody was told."""
-    publish(server, topic, [label("ann", str(n)) for n in range(HONEST)])
-    flood = [label("eve", f"flood {n}", "x" * LONG) for n in range(MAX_LABELS_BYTES // LONG + 200)]
-    publish(server, topic, flood)
-    publish(server, topic, [label("bob", str(n)) for n in range(HONEST)])
-    done = newsift("labels", "list", "--json")
-    assert done.code == 0, done.err
-    rows = [json.loads(line) for line in done.out.splitlines()]
-    assert {row["by"]: row["on"] for row in rows if row.get("by") in ("ann", "bob")} == {
-        "ann": HONEST, "bob": HONEST,
-    }  # fmt: skip
-    assert "labels are left out" in done.err
-    exported = newsift("labels", "export", "--event", "other")
-    assert (exported.code, "labels are left out" in exported.err) == (0, True)
