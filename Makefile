@@ -9,6 +9,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 LOCK_INPUTS := --constraint requirements-dev.lock pyproject.toml
 # PyTorch and what it alone needs, which the lock of development holds already.
 NO_TORCH := awk '/^[a-z]/ { keep = !/^(torch|triton|cuda-|nvidia-)/ } keep'
+# MPNet comes as five packages that name dependencies which nobody needs, so they are pinned by hand.
+MPNET := awk '/^[a-z]/ { keep = /^all-mpnet/ } keep'
 # Named after what was installed: a changed lock makes a new stamp, a new date does not.
 SUM = $(shell cat pyproject.toml $(1) | cksum | cut -d ' ' -f 1)
 # Three stages, each adds to the one before: what newsift needs; PyTorch and the tools of
@@ -103,8 +105,9 @@ lock: env
 	$(COMPILE) $(LOCK_INPUTS) --output-file requirements.lock
 	$(COMPILE) $(LOCK_INPUTS) --extra gpu --output-file requirements-gpu.lock
 	$(COMPILE) --constraint requirements-dev.lock --group build --output-file requirements-build.lock
+	$(MPNET) requirements-peers.lock > .venv/mpnet.lock
 	$(COMPILE) $(LOCK_INPUTS) --extra peers --output-file requirements-peers.lock
-	$(NO_TORCH) requirements-peers.lock > .venv/peers.lock
+	$(NO_TORCH) requirements-peers.lock | cat .venv/mpnet.lock - > .venv/peers.lock
 	mv .venv/peers.lock requirements-peers.lock
 
 clean:
