@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from newsift.cli import run
-from tests.worker.fake import Command, Outcome
+from tests.worker.fake_command import Command, Outcome
 
 # The same examples in every run, so that a change is judged and not the dice; NEWSIFT_EXPLORE=1
 # draws new ones. How long they take says something of the machine alone.

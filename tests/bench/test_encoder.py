@@ -9,8 +9,8 @@ from bench.encoder import ROWS, fresh_start
 from bench.measure import NotAvailable
 from encoder.errors import InputError
 from encoder.model_directory import write_model
-from tests.encoder.small import background, small_model
-from tests.train.folders import write
+from tests.encoder.small_model import background, small_model
+from tests.train.data_folder import write
 
 OWN = "kernel,whole,again"
 

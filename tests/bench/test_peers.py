@@ -12,7 +12,7 @@ from bench.peer_programs import PeerJob, PeerMatcher
 from bench.peers import minilm_peer, quality
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from tests.train.folders import write
+from tests.train.data_folder import write
 from train.data.readers import TrainingArticle, split_of_event
 
 EVENT = next(f"event {n}" for n in range(100) if split_of_event(f"event {n}") == "test")

@@ -5,7 +5,7 @@ from bench.crises import CrisisPosts, exclude_background
 from encoder import Encoder
 from encoder.backends.choose import open_backend
 from encoder.errors import InputError
-from tests.encoder.small import background, small_model
+from tests.encoder.small_model import background, small_model
 
 NEWS, ON, OFF = 60, 20, 5
 

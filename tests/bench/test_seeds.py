@@ -1,8 +1,8 @@
 import json
 from pathlib import Path
 
-from tests.train.folders import write
-from tests.worker.fake import Command
+from tests.train.data_folder import write
+from tests.worker.fake_command import Command
 
 
 def test_the_bench_of_seeds_shows_that_a_total_rate_lets_less_pass(

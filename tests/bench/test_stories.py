@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bench.stories import NEAR, THRESHOLDS, UNLIKE, judge, pairs_of, plain_words, shared_shingles
-from tests.train.folders import write
-from tests.worker.fake import Command
-from tests.worker.small import small_encoder
+from tests.train.data_folder import write
+from tests.worker.fake_command import Command
+from tests.worker.small_encoder import small_encoder
 
 TEXTS = [
     "storm and flood in the city", "RT @ann: Storm and flood in the city! http://t.co/x",

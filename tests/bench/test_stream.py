@@ -14,8 +14,8 @@ from bench.stream import Speed, encoder_speed, rounds_of, speed_part, threshold_
 from bench.texts import read_posts
 from encoder.errors import InputError
 from encoder.model_directory import write_model
-from tests.encoder.small import background, small_model
-from tests.train.folders import write
+from tests.encoder.small_model import background, small_model
+from tests.train.data_folder import write
 
 
 def test_the_threshold_lets_the_share_pass(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.server import Server, opened
-from tests.faults.expected import Oracle
+from tests.faults.expected_matches import Oracle
 from tests.faults.story import Story
 
 _numbers = itertools.count()

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import NoOffsetForPartitionError
 
 from tests.broker.clients import admin, create, write
-from tests.worker.stream.fakes import ended
+from tests.worker.stream.fake_clients import ended
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.errors import FencedError
 from worker.kafka.consumers import Consumer, group_consumer

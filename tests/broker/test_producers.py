@@ -8,8 +8,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from kafka.protocol.consumer import FetchRequest
 
 from tests.broker.clients import create, read_to_end
+from tests.broker.raw_requests import Wire
 from tests.broker.server import Server, opened
-from tests.broker.wire import Wire
 from worker.config import Config, KafkaConfig
 from worker.errors import BrokerError
 from worker.kafka import delivery

@@ -9,7 +9,7 @@ from kafka import TopicPartition
 from kafka.errors import MessageSizeTooLargeError
 
 from tests.broker.clients import consumer, create, gather, producer, read, read_to_end, until, write
-from tests.broker.wire import NO_ERROR, Idempotent
+from tests.broker.raw_requests import NO_ERROR, Idempotent
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]

@@ -11,9 +11,9 @@ from tests.broker.conftest import ASKED
 from tests.broker.kafka import ApacheKafka
 from tests.broker.secure import PASSWORD, SCRAM, USER
 from tests.broker.server import Server
-from tests.faults.expected import Oracle
+from tests.faults.expected_matches import Oracle
 from tests.faults.story import Story
-from tests.worker.fake import Command
+from tests.worker.fake_command import Command
 
 if not ASKED:
     pytest.skip(

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from newsift.broker.codes import Code
 from tests.broker.clients import consumer, create, until
-from tests.broker.wire import Wire
+from tests.broker.raw_requests import Wire
 
 SESSION_MS = 60_000
 

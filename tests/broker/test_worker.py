@@ -12,7 +12,7 @@ from newsift.operations.cluster_status import read_offsets
 from newsift.operations.seed_topic import SeedTopic
 from tests.broker.clients import admin, consumer, read_to_end, until
 from tests.broker.conftest import STALL_S
-from tests.faults.expected import SeedWanted
+from tests.faults.expected_matches import SeedWanted
 from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
 from worker.config import Config, KafkaConfig, TopicsConfig

@@ -11,8 +11,8 @@ import yaml
 
 from newsift.cli.collect import collect
 from newsift.cli.processes import free_port
-from tests.newsift.cli.seeds.feed_side import Reply, Site
-from tests.worker.web_side import serving
+from tests.newsift.cli.seeds.news_site import Reply, Site
+from tests.worker.fake_web_server import serving
 from worker.config.load import load
 
 ROOT = Path(__file__).parents[2]

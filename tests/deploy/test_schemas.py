@@ -8,8 +8,8 @@ from jsonschema import Draft202012Validator
 
 import encoder
 from newsift.statistics.labels import Label, read_label
-from tests.worker.learned import profile
-from tests.worker.small import ControlTopic, Mail
+from tests.worker.event_profiles import profile
+from tests.worker.small_encoder import ControlTopic, Mail
 from worker.config import TopicsConfig
 from worker.config.limits import Limits
 from worker.match.pipeline import Pipeline

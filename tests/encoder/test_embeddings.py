@@ -30,7 +30,7 @@ from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores
 from encoder.score.lexical import SLOTS, SparseRows
-from tests.encoder.small import exact_scores, same_rows
+from tests.encoder.small_model import exact_scores, same_rows
 
 
 def some(n: int, seed: int = 0, mix: float = 0.5, digest: str = "d") -> Embeddings:

@@ -15,8 +15,8 @@ from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
 from encoder.model_directory import write_model
 from encoder.score.lexical import slot
-from tests.encoder.reference import reference
-from tests.encoder.small import TOPICS, WORDS, background, same_rows, small_model
+from tests.encoder.slow_star import reference
+from tests.encoder.small_model import TOPICS, WORDS, background, same_rows, small_model
 
 ARTICLES: list[str | tuple[str, str]] = [
     ("storm", "the river storm flood in the city"),

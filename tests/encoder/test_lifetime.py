@@ -19,7 +19,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
 from encoder.text.fast_wordpiece import LEXICONS
-from tests.encoder.small import TOPICS, small_model
+from tests.encoder.small_model import TOPICS, small_model
 
 MANY = list(TOPICS) * 3000  # enough letters for two threads
 

@@ -25,7 +25,7 @@ from encoder.model_directory import (
     read_model,
     write_model,
 )
-from tests.encoder.small import LINES, small_model
+from tests.encoder.small_model import LINES, small_model
 
 
 @pytest.fixture(scope="module")

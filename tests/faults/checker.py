@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.faults.expected import digest
+from tests.faults.expected_matches import digest
 
 Place = tuple[int, int]  # partition and offset
 

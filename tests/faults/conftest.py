@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker import conftest
 from tests.broker.server import Server, opened
-from tests.faults.expected import Oracle
+from tests.faults.expected_matches import Oracle
 from tests.faults.story import Story
 
 oracle = conftest.oracle

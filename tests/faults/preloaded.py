@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from encoder.backends.choose import open_backend
 from encoder.encoder import Encoder
-from tests.encoder.small import small_model
+from tests.encoder.small_model import small_model
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.state import parse_control_state

@@ -34,7 +34,7 @@ from tests.broker.clients import consumer, create, polled, producer, write_keyed
 from tests.broker.kafka import ApacheKafka, answers
 from tests.broker.server import Server, opened
 from tests.faults.checker import Tally, Texts
-from tests.faults.expected import Oracle, SeedWanted, seed_set
+from tests.faults.expected_matches import Oracle, SeedWanted, seed_set
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.network import Network
 from tests.faults.process import Worker

@@ -16,7 +16,7 @@ from kafka.errors import RetriableError
 from tests.broker.clients import admin, create, producer, read_to_end, until, write_keyed
 from tests.broker.server import Server
 from tests.faults.checker import History, LetterSeen, MatchSeen, Named, Sent, Verdict, check
-from tests.faults.expected import Oracle, SeedWanted, post_texts
+from tests.faults.expected_matches import Oracle, SeedWanted, post_texts
 from tests.faults.messages import MAX_BYTES
 from tests.faults.process import Worker
 

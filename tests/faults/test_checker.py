@@ -17,7 +17,7 @@ from tests.faults.checker import (
     Verdict,
     check,
 )
-from tests.faults.expected import digest
+from tests.faults.expected_matches import digest
 
 GOOD = Named("m1", 0.7, 0.6)
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tests.broker.clients import read_to_end
-from tests.faults.expected import ProfileWanted, SeedWanted, seed_set
+from tests.faults.expected_matches import ProfileWanted, SeedWanted, seed_set
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.process import Worker
 from tests.faults.story import Story

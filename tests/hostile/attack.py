@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.broker.clients import until
+from tests.hostile.process_watch import Witness, cpu_seconds, peak_memory
 from tests.hostile.target import ARTICLE, MIB, PARTITIONS, Target, post
-from tests.hostile.witness import Witness, cpu_seconds, peak_memory
 
 ARRIVES_WITHIN_S = 20.0
 DRAINS_WITHIN_S = 60.0

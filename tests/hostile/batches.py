@@ -2,8 +2,8 @@
 
 from newsift.broker.batches import HEADER, Header
 from newsift.broker.server import Address
+from tests.broker.raw_requests import Wire
 from tests.broker.server import Server
-from tests.broker.wire import Wire
 
 
 def produce(address: str, topic: str, data: bytes) -> int:

@@ -9,7 +9,7 @@ import pytest
 from encoder.model_directory import write_model
 from tests.broker import conftest
 from tests.broker.server import Server
-from tests.encoder.small import small_model
+from tests.encoder.small_model import small_model
 from tests.hostile.target import Target
 
 server = conftest.server  # it makes topics when a client asks for them, as many do

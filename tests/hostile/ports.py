@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.broker.kafka import free_ports
-from tests.hostile.witness import peak_memory
+from tests.hostile.process_watch import peak_memory
 
 BIN = Path(sys.executable).parent
 MIB = 2**20

@@ -11,9 +11,9 @@ from tests.broker.record_batches import CODECS, PACK, record, sealed
 from tests.hostile.attack import attacked, headers
 from tests.hostile.batches import plant
 from tests.hostile.conftest import waits_long
-from tests.hostile.shapes import SHAPES, marks, ordinary
+from tests.hostile.costly_posts import SHAPES, marks, ordinary
 from tests.hostile.target import ARTICLE, Target, post, seed
-from tests.worker.small import Mail, seed_set, small_encoder
+from tests.worker.small_encoder import Mail, seed_set, small_encoder
 from worker.match.pipeline import Pipeline
 
 A_FEW = 4  # bytes of ordinary posts

@@ -20,8 +20,8 @@ from newsift import ray, spark
 from newsift.cli.demo import SAMPLES
 from newsift.matching import MATCH_COLUMNS, _load
 from newsift.operations.seed_drafts import read_seed_files
-from tests.encoder.small import small_model
-from tests.worker.fake import Command
+from tests.encoder.small_model import small_model
+from tests.worker.fake_command import Command
 
 POSTS = ["storm flood river city", "match game music", "cat music the a", "", "police fire"]
 ARTICLES: dict[str, Any] = {

@@ -13,8 +13,8 @@ import encoder
 from encoder.errors import InputError
 from encoder.support.files import exclusive
 from tests.train import tiny
-from tests.train.folders import training_folder, write
-from tests.worker.fake import Command, Outcome
+from tests.train.data_folder import training_folder, write
+from tests.worker.fake_command import Command, Outcome
 from train.data.corpus import is_training, read_corpus
 from train.data.readers import SkippedRows
 from train.loop.checkpoint import Checkpoint

@@ -11,7 +11,7 @@ from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
-from tests.encoder.small import LINES
+from tests.encoder.small_model import LINES
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
 from train.teach import texts

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import encoder
-from tests.worker.fake import FakeEncoder
+from tests.worker.fake_command import FakeEncoder
 
 if TYPE_CHECKING:
-    from tests.worker.kafka_side import Kafka
+    from tests.worker.command_topics import Kafka
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["Kafka"]:
     It is the test's own, as its topics have the names that the default configuration gives them;
     it starts and ends in 10 ms.
     """
-    from tests.worker.kafka_side import broker_of_its_own
+    from tests.worker.command_topics import broker_of_its_own
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NEWSIFT_CONFIG", raising=False)

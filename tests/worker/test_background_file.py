@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from newsift.statistics.background import THRESHOLD_FACTOR, match_seeds
-from tests.encoder.small import background
-from tests.worker.small import ARTICLES, book_of, small_encoder
+from tests.encoder.small_model import background
+from tests.worker.small_encoder import ARTICLES, book_of, small_encoder
 from worker.assembly import build_pipeline
 from worker.background_file import read_background
 from worker.config import Config, MatchingConfig

@@ -17,8 +17,8 @@ from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.model_directory import write_model
-from tests.encoder.reference import reference
-from tests.encoder.small import small_model
+from tests.encoder.slow_star import reference
+from tests.encoder.small_model import small_model
 
 
 class Broken:

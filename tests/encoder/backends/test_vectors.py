@@ -9,7 +9,7 @@ from encoder.backends.torch_backend import TorchBackend
 from encoder.errors import DeviceError, InputError
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
 from encoder.model.weights import CODES, F32, I32, I64, SCALES, Weights, random_weights
-from tests.encoder.reference import mild_weights, reference, token_shares
+from tests.encoder.slow_star import mild_weights, reference, token_shares
 
 GATED = AstConfig(dim=33, star="none", residual=True)
 WEIGHTS = random_weights(GATED, 50)

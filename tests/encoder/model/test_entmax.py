@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from encoder.model import entmax as solver
 from encoder.model.entmax import entmax, entmax_ragged
-from tests.encoder.reference import F64, bisect_entmax
+from tests.encoder.slow_star import F64, bisect_entmax
 
 ALPHAS = (1.0, 1.0001, 1.001, 1.01, 1.1, 1.3, 1.5, 1.75, 1.9, 1.99, 2.0)
 

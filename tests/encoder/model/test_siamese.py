@@ -10,7 +10,7 @@ from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.model.star import AdaptiveStar
 from encoder.model.weights import Weights, random_weights
-from tests.encoder.reference import mild_weights, reference_star
+from tests.encoder.slow_star import mild_weights, reference_star
 
 PLAIN = AstConfig(dim=12, heads=3, head_dim=4, window=2)
 RESIDUAL = replace(PLAIN, residual=True, layers=2)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from encoder.model.star_settings import StarSettings, distance_buckets
 from encoder.model.star_transformer import StarTransformer
-from tests.encoder.reference import bisect_entmax
+from tests.encoder.slow_star import bisect_entmax
 
 F64 = NDArray[np.float64]
 SMALL = {"vocabulary": 30, "layers": 2, "width": 12, "heads": 3, "inner": 20, "dim": 5}

@@ -28,7 +28,7 @@ from encoder.text.fast_clean import expand, make_buffers, scan
 from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
-from tests.encoder.wild import (
+from tests.encoder.real_texts import (
     FRAGMENTS,
     PASSING,
     real_articles,

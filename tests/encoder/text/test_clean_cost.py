@@ -11,7 +11,7 @@ from encoder.support.letters import MAX_MARKS, fold, is_mark, limit_marks, marks
 from encoder.text.clean import clean_article, clean_chunk
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
-from tests.encoder.small import LINES
+from tests.encoder.small_model import LINES
 
 pytestmark = pytest.mark.slow
 

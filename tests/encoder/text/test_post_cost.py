@@ -10,7 +10,7 @@ from encoder.score.lexical import SLOTS, Idf
 from encoder.text.clean import POST_CHARS, POST_TOKENS
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
-from tests.encoder.small import LINES
+from tests.encoder.small_model import LINES
 
 IDF = Idf(np.ones(SLOTS, np.float32))
 ALPHABETS = {

@@ -13,7 +13,7 @@ from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
 from encoder.text.clean import clean_post
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 from encoder.text.vocabulary import WordLevel, WordPiece
-from tests.encoder.wild import ALL, real_posts, their_word_piece, vocabulary_lines, wild_text
+from tests.encoder.real_texts import ALL, real_posts, their_word_piece, vocabulary_lines, wild_text
 
 POST_TOKENS, ARTICLE_TOKENS, LEAD = 6, 20, 4
 LINES = vocabulary_lines()

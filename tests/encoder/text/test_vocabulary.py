@@ -11,7 +11,7 @@ from encoder.support.letters import fold
 from encoder.text.clean import clean_article, clean_post
 from encoder.text.split import split_words
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary, WordLevel, WordPiece
-from tests.encoder.wild import (
+from tests.encoder.real_texts import (
     encodable,
     real_articles,
     real_posts,

@@ -13,7 +13,7 @@ from newsift.broker.log import MAX_LOOP_BYTES
 from newsift.broker.settings import Cluster, Settings
 from newsift.broker.topics import Topic
 from newsift.broker.wire import Client, decode_call, encode_answer
-from tests.newsift.broker.batches import batch, numbered
+from tests.newsift.broker.producer_batches import batch, numbered
 
 CLIENT = Client("127.0.0.1", "broker.test", 9092)
 

@@ -16,8 +16,8 @@ from newsift.broker.codes import Code
 from newsift.broker.server import Address, running
 from newsift.broker.wire import MAX_ITEMS
 from tests.broker.clients import create, write
+from tests.broker.raw_requests import Idempotent, Wire
 from tests.broker.record_batches import CODECS, batch, bomb, peak_memory, sealed, values
-from tests.broker.wire import Idempotent, Wire
 
 MIB = 2**20
 packed = pytest.mark.parametrize("codec", [codec for codec in CODECS.values() if codec])

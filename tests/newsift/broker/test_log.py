@@ -17,7 +17,7 @@ from newsift.broker.log import (
     with_offset,
 )
 from newsift.broker.topics import Topics
-from tests.newsift.broker.batches import Row, append, batch, numbered, position_after, rows
+from tests.newsift.broker.producer_batches import Row, append, batch, numbered, position_after, rows
 
 pairs = st.lists(
     st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)),

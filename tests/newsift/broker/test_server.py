@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient
 
 from newsift.broker.server import Address, running
 from tests.broker.clients import create, read_to_end
-from tests.worker.processes import said_until_ended_by, started
+from tests.worker.command_processes import said_until_ended_by, started
 from worker.errors import ConfigError
 
 MIB = 2**20

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.worker.loaded_once import enc, loaded_once
+from tests.worker.shared_encoder import enc, loaded_once
 
 __all__ = ["enc", "loaded_once"]
 

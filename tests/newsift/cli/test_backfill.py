@@ -7,10 +7,10 @@ import pytest
 
 from encoder import Encoder
 from newsift.operations.offline_pipeline import Totals
-from tests.newsift.cli.events.ferry import seed_set
+from tests.newsift.cli.events.ferry_event import seed_set
 from tests.newsift.cli.test_matches import rows, rows_in
-from tests.worker.fake import Command
-from tests.worker.kafka_side import MATCHES, POSTS, SEEDS, Kafka
+from tests.worker.command_topics import MATCHES, POSTS, SEEDS, Kafka
+from tests.worker.fake_command import Command
 from worker.match.pipeline import Pipeline
 
 HOUR = 3_600_000

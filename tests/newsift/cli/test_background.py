@@ -7,8 +7,8 @@ import pytest
 
 from encoder import Embeddings, Encoder
 from tests.newsift.cli.test_backfill import ABOUT, SEED, post
-from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from tests.worker.command_topics import POSTS, SEEDS, Kafka
+from tests.worker.fake_command import Command
 
 NOUNS = ["cake", "walk", "park", "bus", "music", "rain", "shop", "tea", "garden", "film", "dog"]
 RATE = "0.01"

@@ -13,15 +13,15 @@ from urllib.request import urlopen
 import pytest
 
 from tests.broker.clients import until
-from tests.newsift.collect import jetstream_side as jet
-from tests.newsift.collect.folder_side import posts, put
-from tests.newsift.collect.jetstream_side import JetstreamSide, address, serve_jetstream
-from tests.newsift.collect.mastodon_side import serve_instance
-from tests.newsift.collect.platform_side import Call, in_a_thread
-from tests.newsift.collect.x_side import TOKEN, FakeX, serve_x, tweet_id
-from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, Kafka
-from tests.worker.processes import Logged, logged
+from tests.newsift.collect import fake_jetstream as jet
+from tests.newsift.collect.fake_jetstream import JetstreamSide, address, serve_jetstream
+from tests.newsift.collect.fake_mastodon import serve_instance
+from tests.newsift.collect.fake_platform import Call, in_a_thread
+from tests.newsift.collect.fake_x import TOKEN, FakeX, serve_x, tweet_id
+from tests.newsift.collect.watched_folder import posts, put
+from tests.worker.command_processes import Logged, logged
+from tests.worker.command_topics import POSTS, Kafka
+from tests.worker.fake_command import Command
 
 COUNT = 400
 TWEETS = [tweet_id(second) for second in range(1, 31)]

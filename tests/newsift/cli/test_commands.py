@@ -9,8 +9,8 @@ import pytest
 from encoder import ModelError
 from newsift.broker.server import running
 from newsift.cli import COMMANDS, GROUPS
-from tests.worker.fake import Command
-from tests.worker.processes import logged
+from tests.worker.command_processes import logged
+from tests.worker.fake_command import Command
 
 HEAVY = ("numpy", "numba", "torch", "safetensors")
 

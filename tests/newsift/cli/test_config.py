@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.fake import Command
+from tests.worker.fake_command import Command
 from worker.config import Config, load_config
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from newsift.operations.dead_letters import retry_lock
 from tests.newsift.cli.test_matches import rows
-from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, REJECTED, Kafka
-from tests.worker.processes import started
-from tests.worker.small import Mail
+from tests.worker.command_processes import started
+from tests.worker.command_topics import POSTS, REJECTED, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.small_encoder import Mail
 from worker.config.load import load
 from worker.match.records import to_dead_letter
 from worker.posts.read import Reason

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from newsift.cli.demo import ADDED_SEED, REMOVED_SEED, SAMPLES
-from tests.worker.fake import Command
-from tests.worker.processes import started
+from tests.worker.command_processes import started
+from tests.worker.fake_command import Command
 
 EVENTS = sorted(file.stem for file in (SAMPLES / "seeds").glob("*.md"))
 PATIENCE_S = 150.0  # a cold cache compiles first

@@ -11,7 +11,7 @@ import pytest
 
 from newsift.desk.site import FIRST_PORT
 from tests.broker.kafka import free_ports
-from tests.newsift.desk.place import DeskProcess, desks
+from tests.newsift.desk.desk_topics import DeskProcess, desks
 
 NOWHERE = f"127.0.0.1:{free_ports(1)[0]}"
 ENDS_WITHIN_S = 10.0  # on a machine that is shared; alone it takes less than two

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from encoder import Embeddings
-from tests.worker.fake import Command, FakeEncoder
+from tests.worker.fake_command import Command, FakeEncoder
 
 ROWS = (
     b'{"id": "a", "text": "one ferry"}\n\n{"id": 7, "title": "T", "text": "two"}\n{"text": "x"}\n'

@@ -12,7 +12,7 @@ from newsift.broker.server import running
 from newsift.cli import cli
 from newsift.cli.demo import SAMPLES
 from newsift.cli.examples import EXAMPLES
-from tests.worker.fake import Command
+from tests.worker.fake_command import Command
 
 RUN = (  # in this order: what one makes, the next reads
     "filter", "topics create", "topics check", "replay", "check", "config check", "config show",

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.fake import Command, FakeEncoder
+from tests.worker.fake_command import Command, FakeEncoder
 
 
 def test_json_holds_everything(newsift: Command, fake: FakeEncoder) -> None:

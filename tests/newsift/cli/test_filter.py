@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from encoder import Encoder
-from tests.faults.expected import digest
+from tests.faults.expected_matches import digest
 from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.formats import forms
-from tests.worker.articles import ARTICLES, FERRY, POSTS, lines, write_seeds
-from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS as POSTS_TOPIC
-from tests.worker.kafka_side import Kafka
+from tests.worker.command_topics import POSTS as POSTS_TOPIC
+from tests.worker.command_topics import Kafka
+from tests.worker.fake_command import Command
+from tests.worker.sample_articles import ARTICLES, FERRY, POSTS, lines, write_seeds
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.fake import Command
-from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
+from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka
+from tests.worker.fake_command import Command
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 EVIL = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\u200f\x08\x7f\u2028\U000e0041\r!"

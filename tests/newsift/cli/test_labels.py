@@ -17,10 +17,10 @@ from msgspec import structs
 
 from newsift.statistics.labels import Label, QueueName, read_label
 from tests.newsift.cli.test_matches import record
-from tests.worker.fake import Command
-from tests.worker.judged import begin, drawn, labels, match
-from tests.worker.kafka_side import LABELS, MATCHES, Kafka
-from tests.worker.processes import BIN
+from tests.worker.command_processes import BIN
+from tests.worker.command_topics import LABELS, MATCHES, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.judged_matches import begin, drawn, labels, match
 
 PATIENCE_S = 60.0
 CTRL_C = "\x03"

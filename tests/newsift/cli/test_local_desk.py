@@ -14,9 +14,9 @@ from encoder.support.named import MODELS
 from newsift.cli.demo import SAMPLES
 from newsift.cli.local import local_cluster
 from tests.broker.clients import until
-from tests.newsift.desk.place import DeskProcess, desks
-from tests.worker.fake import Command
-from tests.worker.processes import environment
+from tests.newsift.desk.desk_topics import DeskProcess, desks
+from tests.worker.command_processes import environment
+from tests.worker.fake_command import Command
 from worker.config import Config, MatchingConfig, ModelConfig
 
 POSTS = [

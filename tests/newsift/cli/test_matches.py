@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from newsift.files.rows import parse_match_record
-from tests.worker.fake import Command
-from tests.worker.kafka_side import MATCHES, Kafka
+from tests.worker.command_topics import MATCHES, Kafka
+from tests.worker.fake_command import Command
 
 HOUR = 3_600_000
 

@@ -18,9 +18,9 @@ from newsift.cli.post_matches import MatchPoster
 from newsift.files.rows import MatchFilter
 from tests.broker.clients import consumer
 from tests.newsift.cli.test_matches import record
-from tests.worker.kafka_side import MATCHES, Kafka
-from tests.worker.processes import logged
-from tests.worker.web_side import Handler, Server, serving
+from tests.worker.command_processes import logged
+from tests.worker.command_topics import MATCHES, Kafka
+from tests.worker.fake_web_server import Handler, Server, serving
 from worker.config import Config, KafkaConfig
 
 RESET = 0  # the connection is closed in the place of an answer

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.newsift.cli.test_dead_letters import reject
-from tests.worker.articles import FERRY
-from tests.worker.fake import Command
-from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
+from tests.worker.command_topics import LABELS, POSTS, SEEDS, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.sample_articles import FERRY
 from worker.posts.read import Reason
 
 POST = b'{"id": "1", "text": "a ferry"}\n'

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.broker.clients import until
-from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, Kafka
-from tests.worker.processes import said_until_ended_by, started
+from tests.worker.command_processes import said_until_ended_by, started
+from tests.worker.command_topics import POSTS, Kafka
+from tests.worker.fake_command import Command
 
 ODD = [
     b'{"id": "1",   "text": "spaces stay"}',

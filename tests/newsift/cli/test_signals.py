@@ -11,8 +11,8 @@ import pytest
 from newsift.cli import cli, run
 from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
 from tests.broker.clients import until
-from tests.worker.articles import FERRY, lines, write_seeds
-from tests.worker.processes import said_until_ended_by, started
+from tests.worker.command_processes import said_until_ended_by, started
+from tests.worker.sample_articles import FERRY, lines, write_seeds
 
 
 def test_sigterm_completes_the_file_as_ctrl_c_does(tmp_path: Path) -> None:

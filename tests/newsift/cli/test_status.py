@@ -5,8 +5,8 @@ import pytest
 
 from newsift.operations.cluster_status import OffsetSnapshot, message_rates
 from tests.broker.clients import consumer, polled, until
-from tests.worker.fake import Command
-from tests.worker.kafka_side import MATCHES, POSTS, REJECTED, SEEDS, Kafka
+from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka
+from tests.worker.fake_command import Command
 from worker.stream.offsets import Backlog
 
 GROUP = "newsift-ingest"

@@ -5,7 +5,7 @@ import pytest
 
 from newsift.broker.server import running
 from tests.broker.clients import create
-from tests.worker.fake import Command
+from tests.worker.fake_command import Command
 
 NAMES = ["tweets", "seed-articles", "matched-tweets", "rejected-tweets", "newsift-labels"]
 

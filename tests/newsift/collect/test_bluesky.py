@@ -28,9 +28,9 @@ from newsift.collect.source import (
     SourceFrame,
     SourcePosition,
 )
-from tests.newsift.collect import jetstream_side as jet
-from tests.newsift.collect.following import Collecting, collecting
-from tests.newsift.collect.jetstream_side import JetstreamSide, address, after, serve_jetstream
+from tests.newsift.collect import fake_jetstream as jet
+from tests.newsift.collect.fake_jetstream import JetstreamSide, address, after, serve_jetstream
+from tests.newsift.collect.running_collector import Collecting, collecting
 from worker.config import StreamConfig
 from worker.errors import AccessError
 

@@ -18,8 +18,8 @@ from newsift.collect.source import (
     SourceFrame,
     SourcePosition,
 )
-from tests.newsift.collect.following import PATIENCE_S, collecting
-from tests.worker.kafka_side import POSTS, Kafka
+from tests.newsift.collect.running_collector import PATIENCE_S, collecting
+from tests.worker.command_topics import POSTS, Kafka
 from worker.config import Config, KafkaConfig, StreamConfig
 from worker.errors import AccessError, BrokerError
 from worker.posts.read import Reason, Rejected, read_post

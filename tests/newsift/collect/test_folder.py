@@ -16,7 +16,7 @@ from newsift.collect.file_ledger import ALL_ROWS, FileLedger, FilePosition, File
 from newsift.collect.folder import SettleTimer, scan_folder
 from newsift.collect.source import SourcePosition
 from newsift.files.messages import FileMessage
-from tests.newsift.collect.folder_side import all_of, frames_of, position_of, posts, put, watched
+from tests.newsift.collect.watched_folder import all_of, frames_of, position_of, posts, put, watched
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from newsift.collect.http import (
 )
 from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
 from newsift.web.client import client_session, stream_timeout
-from tests.newsift.cli.seeds.feed_side import Reply, Site
+from tests.newsift.cli.seeds.news_site import Reply, Site
 from tests.newsift.worker_web import dripping
-from tests.worker.web_side import serving
+from tests.worker.fake_web_server import serving
 from worker.errors import AccessError, ConfigError
 
 

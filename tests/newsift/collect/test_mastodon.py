@@ -24,14 +24,14 @@ from newsift.collect.mastodon import (
 from newsift.collect.mastodon_timeline import id_before, parse_statuses, time_of_id
 from newsift.collect.source import BUSY, CLOSED, LIMITED, MALFORMED, STALLED, SourcePosition
 from newsift.web.client import client_session, stream_timeout
-from tests.newsift.collect.following import Collecting, first_of, follow
-from tests.newsift.collect.mastodon_side import (
+from tests.newsift.collect.fake_mastodon import (
     TOKEN,
     FakeInstance,
     make_status,
     serve_instance,
     status_id,
 )
+from tests.newsift.collect.running_collector import Collecting, first_of, follow
 from worker.config.secret import Secret
 from worker.errors import AccessError
 from worker.posts.read import PassedOver, Post, read_post

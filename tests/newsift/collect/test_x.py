@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from newsift.collect.source import ANNOUNCED, BUSY, CLOSED, LIMITED, UNREACHABLE, LostError
 from newsift.collect.x import XStream, parse_post_id, refusal_error, time_of_id
-from tests.newsift.collect.following import first_of, follow
-from tests.newsift.collect.x_side import DISCONNECT, TOKEN, FakeX, make_tweet, serve_x, tweet_id
+from tests.newsift.collect.fake_x import DISCONNECT, TOKEN, FakeX, make_tweet, serve_x, tweet_id
+from tests.newsift.collect.running_collector import first_of, follow
 from worker.config.secret import Secret
 from worker.errors import AccessError
 from worker.posts.read import Post, read_post

@@ -11,8 +11,8 @@ from encoder.model_directory import write_model
 from newsift.operations.model_context import ModelContext
 from tests.broker import conftest
 from tests.broker.server import Server
-from tests.encoder.small import small_model
-from tests.newsift.desk.place import Place
+from tests.encoder.small_model import small_model
+from tests.newsift.desk.desk_topics import Place
 from worker.config import Config, ModelConfig
 
 server = conftest.server

@@ -17,11 +17,11 @@ from playwright.sync_api import Page
 from tests.broker.clients import producer
 from tests.broker.server import opened
 from tests.faults.process import resident
-from tests.hostile.witness import cpu_seconds
-from tests.newsift.desk.browser.window import Window, chromium
-from tests.newsift.desk.matched import record
-from tests.newsift.desk.place import DeskProcess, Place
-from tests.newsift.desk.stock import EVENT, stocked
+from tests.hostile.process_watch import cpu_seconds
+from tests.newsift.desk.browser.browser_window import Window, chromium
+from tests.newsift.desk.desk_topics import DeskProcess, Place
+from tests.newsift.desk.match_records import record
+from tests.newsift.desk.sample_topics import EVENT, stocked
 
 RATE = 1000  # matches a second
 BUSY = 0.5  # of the page's main thread, at most

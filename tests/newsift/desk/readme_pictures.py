@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.newsift.desk.browser.window import Window, chromium
-from tests.newsift.desk.place import NEWSIFT
+from tests.newsift.desk.browser.browser_window import Window, chromium
+from tests.newsift.desk.desk_topics import NEWSIFT
 
 OUT = Path(__file__).parents[3] / "docs" / "images"
 POSTS_S = 20.0  # for the worker to start, and for some of the posts that are not judged yet

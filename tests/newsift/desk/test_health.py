@@ -25,10 +25,10 @@ from newsift.desk.health import (
 from newsift.desk.session import Desk
 from newsift.desk.views import events
 from tests.broker.clients import until
-from tests.newsift.desk.client import DEADLINE_S, call, open_desk
-from tests.newsift.desk.matched import HOSTILE
+from tests.newsift.desk.desk_client import DEADLINE_S, call, open_desk
+from tests.newsift.desk.match_records import HOSTILE
 from tests.newsift.worker_web import answering, worker_web
-from tests.worker.kafka_side import POSTS, SEEDS, Kafka
+from tests.worker.command_topics import POSTS, SEEDS, Kafka
 from worker.config import load_config
 from worker.errors import BrokerError
 from worker.metrics.address_file import WorkerAddress

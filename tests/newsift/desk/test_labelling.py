@@ -22,8 +22,8 @@ from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, LabelT
 from newsift.statistics.labels import Label, LabelState, Verdict, read_label
 from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue
 from tests.broker.clients import until
-from tests.worker.judged import drawn, match
-from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+from tests.worker.command_topics import LABELS, MATCHES, Kafka
+from tests.worker.judged_matches import drawn, match
 from worker.config import load_config
 from worker.errors import BrokerError
 from worker.kafka.reading import TopicReader

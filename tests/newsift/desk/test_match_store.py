@@ -19,8 +19,8 @@ from newsift.desk.matches import (
     MatchStore,
     StoryFilter,
 )
-from tests.newsift.desk.matched import HOUR, NOON, firsts, many, record, topic
-from tests.worker.small import Mail
+from tests.newsift.desk.match_records import HOUR, NOON, firsts, many, record, topic
+from tests.worker.small_encoder import Mail
 from worker.config import Config
 
 NOW = NOON + 40 * HOUR

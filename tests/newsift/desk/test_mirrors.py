@@ -19,12 +19,12 @@ from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_topic import seed_topic
 from newsift.statistics.labels import Label
 from tests.broker.clients import admin, create, until
-from tests.newsift.desk.client import DEADLINE_S
-from tests.newsift.desk.matched import label
-from tests.worker.judged import match
-from tests.worker.kafka_side import MATCHES, PARTITIONS, SEEDS, Kafka
-from tests.worker.learned import profile_of
-from tests.worker.small import ARTICLES, same, small_encoder, value
+from tests.newsift.desk.desk_client import DEADLINE_S
+from tests.newsift.desk.match_records import label
+from tests.worker.command_topics import MATCHES, PARTITIONS, SEEDS, Kafka
+from tests.worker.event_profiles import profile_of
+from tests.worker.judged_matches import match
+from tests.worker.small_encoder import ARTICLES, same, small_encoder, value
 from worker.config import Config, load_config
 from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader

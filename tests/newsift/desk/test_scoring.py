@@ -26,11 +26,11 @@ from newsift.operations.cluster_status import StreamRate, count_processed, read_
 from newsift.operations.model_context import ModelContext
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import is_certify_post
-from tests.encoder.small import WORDS
-from tests.newsift.desk.matched import HOUR, moment, topic
-from tests.worker.kafka_side import POSTS, Kafka
-from tests.worker.learned import profile_of
-from tests.worker.small import Mail
+from tests.encoder.small_model import WORDS
+from tests.newsift.desk.match_records import HOUR, moment, topic
+from tests.worker.command_topics import POSTS, Kafka
+from tests.worker.event_profiles import profile_of
+from tests.worker.small_encoder import Mail
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
 from worker.kafka.reading import connected
 from worker.match.near import Edges, NearMissRows

@@ -20,11 +20,11 @@ from newsift.operations.profile_training import (
 from newsift.operations.promises import require_profile
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
 from newsift.statistics.queues import is_certify_post
-from tests.newsift.cli.events.ferry import ARTICLES, is_on, sample_posts
-from tests.newsift.desk.matched import NOON, record
-from tests.worker.learned import profile
-from tests.worker.small import ARTICLES as SMALL_ARTICLES
-from tests.worker.small import Mail
+from tests.newsift.cli.events.ferry_event import ARTICLES, is_on, sample_posts
+from tests.newsift.desk.match_records import NOON, record
+from tests.worker.event_profiles import profile
+from tests.worker.small_encoder import ARTICLES as SMALL_ARTICLES
+from tests.worker.small_encoder import Mail
 from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.posts.outcome import Post

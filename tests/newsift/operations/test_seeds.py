@@ -17,9 +17,9 @@ from newsift.operations.seed_drafts import (
 )
 from newsift.operations.seed_topic import seed_topic
 from tests.broker.clients import admin, create
-from tests.worker.kafka_side import SEEDS, Kafka
-from tests.worker.learned import profile_value
-from tests.worker.small import ARTICLES, Mail, value
+from tests.worker.command_topics import SEEDS, Kafka
+from tests.worker.event_profiles import profile_value
+from tests.worker.small_encoder import ARTICLES, Mail, value
 from worker.config import load_config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected

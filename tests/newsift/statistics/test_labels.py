@@ -18,7 +18,7 @@ from newsift.statistics.labels import (
     read_label,
     unanimous_verdicts,
 )
-from tests.worker.small import Mail
+from tests.worker.small_encoder import Mail
 from worker.config.limits import Limits
 from worker.posts.outcome import Post
 

@@ -22,8 +22,8 @@ from newsift.web.addresses import (
     seconds_until,
 )
 from newsift.web.client import RequestLimits, fetch
-from tests.worker.proxy_side import ProxySide, proxy_server
-from tests.worker.web_side import web_server
+from tests.worker.fake_proxy import ProxySide, proxy_server
+from tests.worker.fake_web_server import web_server
 from worker.errors import ConfigError
 
 INSIDE = [

@@ -18,8 +18,8 @@ from newsift.web.polite import (
     is_temporary,
     read_robots,
 )
-from tests.newsift.cli.seeds.feed_side import Reply, Site, page
-from tests.worker.web_side import serving
+from tests.newsift.cli.seeds.news_site import Reply, Site, page
+from tests.worker.fake_web_server import serving
 
 SITE = "https://news.test"
 

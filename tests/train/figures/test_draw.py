@@ -15,10 +15,10 @@ from scipy.integrate import quad
 from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
 from encoder.model_directory import write_model
-from tests.encoder.small import small_model
-from tests.train.folders import folder, write
-from tests.worker.fake import Command
-from tests.worker.small import small_encoder
+from tests.encoder.small_model import small_model
+from tests.train.data_folder import folder, write
+from tests.worker.fake_command import Command
+from tests.worker.small_encoder import small_encoder
 from train.data.readers import SkippedRows, TrainingArticle
 from train.figures import case
 from train.figures.draw import (

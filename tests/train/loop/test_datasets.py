@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from encoder.model.config import Side
 from tests.train import tiny
-from tests.train.folders import EVENTS, THINGS, read, training_folder, write
+from tests.train.data_folder import EVENTS, THINGS, read, training_folder, write
 from tests.train.tiny import reader
 from train.data.corpus import (
     Corpus,

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from tests.encoder.small import LINES
+from tests.encoder.small_model import LINES
 from tests.train import tiny
-from tests.train.folders import THINGS, training_folder
+from tests.train.data_folder import THINGS, training_folder
 from tests.train.tiny import reader
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, SkippedRows, TrainingArticle

@@ -11,7 +11,7 @@ from encoder.model.siamese import Siamese
 from encoder.score.lexical import SLOTS, Idf, slot
 from encoder.text.tokenizer import Tokenizer, Word
 from encoder.text.vocabulary import WordLevel, WordPiece
-from tests.encoder.small import LINES
+from tests.encoder.small_model import LINES
 from tests.train import tiny
 from train.data.corpus import Corpus
 from train.data.readers import Pair, TrainingArticle

@@ -9,10 +9,10 @@ import pytest
 
 from encoder.errors import InputError
 from encoder.model_directory import write_model
-from tests.encoder.small import small_model
-from tests.train.folders import EVENTS, folder, pair_rows, training_folder, write
-from tests.worker.fake import Command
-from tests.worker.small import small_encoder
+from tests.encoder.small_model import small_model
+from tests.train.data_folder import EVENTS, folder, pair_rows, training_folder, write
+from tests.worker.fake_command import Command
+from tests.worker.small_encoder import small_encoder
 from train.data.readers import Pair, SkippedRows, TrainingArticle
 from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol

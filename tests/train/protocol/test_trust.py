@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from tests.worker.small import small_encoder
+from tests.worker.small_encoder import small_encoder
 from train.data.readers import TrainingArticle
 from train.protocol.trust import (
     KINDS,

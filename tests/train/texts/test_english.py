@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from encoder.errors import InputError
-from tests.train.folders import folder, read
+from tests.train.data_folder import folder, read
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows, copy_key, share
 from train.texts import english

@@ -10,7 +10,7 @@ from aiokafka.consumer import fetcher
 
 from newsift.broker.server import running
 from tests.broker.clients import create, producer
-from tests.worker.stream.fakes import met
+from tests.worker.stream.fake_clients import met
 from worker.config import Config, KafkaConfig, StreamConfig
 from worker.kafka.consumers import (
     MAX_REVOKE_S,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import worker.kafka.delivery
-from tests.worker.stream.fakes import FakeCluster
+from tests.worker.stream.fake_clients import FakeCluster
 from worker.errors import BrokerError
 from worker.kafka.delivery import MAX_MISSED_DEADLINES, Delivery
 from worker.kafka.producer import ProducerRecord, choose_partition

@@ -5,7 +5,7 @@ import pytest
 from kafka import KafkaConsumer
 
 from tests.broker.clients import admin, create
-from tests.worker.kafka_side import PARTITIONS, POSTS, Kafka
+from tests.worker.command_topics import PARTITIONS, POSTS, Kafka
 from worker.config import load_config
 from worker.errors import ConflictError
 from worker.kafka import reading

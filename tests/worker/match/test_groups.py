@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.score.lexical import SLOTS, SparseRows
-from tests.worker.small import exact_scores
+from tests.worker.small_encoder import exact_scores
 from worker.match.groups import (
     BLOCK_MATCHES,
     FIRST_OVERHEAD_BYTES,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from encoder.embeddings import Embeddings
-from tests.worker.learned import profile
+from tests.worker.event_profiles import profile
 from tests.worker.match.test_matcher import made_set, rows, score
 from worker.match.matcher import Matcher
 from worker.match.near import MAX_EVENTS, MAX_SEEDS, Edges, NearMissRows, NearWatch

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.embeddings import Embeddings
-from tests.worker.learned import profile, profile_value
-from tests.worker.small import (
+from tests.worker.event_profiles import profile, profile_value
+from tests.worker.small_encoder import (
     ARTICLES,
     WORDS,
     ControlTopic,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.worker.small import Mail
+from tests.worker.small_encoder import Mail
 from worker.match.records import (
     match_id,
     select_why_tokens,

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.messages import EXAMPLES, Example
+from tests.worker.sample_messages import EXAMPLES, Example
 from worker.config.limits import DEFAULT_LIMITS
 from worker.posts.checks import refusal
 from worker.posts.languages import ALL_LANGUAGES

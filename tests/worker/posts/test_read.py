@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.worker.messages import EXAMPLES, Example
 from tests.worker.posts.test_fuzz import visible
+from tests.worker.sample_messages import EXAMPLES, Example
 from worker.config import FORMATS
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.json_outline import MAX_DEPTH, json_outline, longest_list_length, max_nesting

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from tests.worker.small import Mail
-from tests.worker.stream.fakes import met
+from tests.worker.small_encoder import Mail
+from tests.worker.stream.fake_clients import met
 from tests.worker.stream.test_flow import Bench, FakePipeline
 from worker.config import Config, StreamConfig
 from worker.errors import ConfigError, StalledError

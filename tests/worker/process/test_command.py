@@ -14,10 +14,10 @@ from encoder.model_directory import write_model
 from newsift.broker.server import Address, running
 from newsift.operations.workers import WorkerIdentity, kafka_cluster_id, own_workers
 from tests.broker.clients import until
-from tests.encoder.small import small_model
-from tests.worker.kafka_side import Kafka
-from tests.worker.processes import BIN, environment, logged
-from tests.worker.small import value
+from tests.encoder.small_model import small_model
+from tests.worker.command_processes import BIN, environment, logged
+from tests.worker.command_topics import Kafka
+from tests.worker.small_encoder import value
 from worker.config import Config, KafkaConfig
 from worker.metrics.address_file import WorkerAddress
 

@@ -6,8 +6,8 @@ import pytest
 from encoder import Embeddings
 from encoder.model.weights import F32
 from encoder.text.clean import Article
-from tests.encoder.small import background
-from tests.worker.small import ARTICLES, ControlTopic, book_of, same, small_encoder, value
+from tests.encoder.small_model import background
+from tests.worker.small_encoder import ARTICLES, ControlTopic, book_of, same, small_encoder, value
 from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import json_digest

@@ -13,9 +13,9 @@ from safetensors.numpy import save
 from encoder import Embeddings
 from encoder.errors import InputError, MismatchError
 from encoder.score.lexical import SLOTS
-from tests.encoder.small import same_rows
-from tests.worker.learned import MADE, profile, profile_value, vector_of
-from tests.worker.small import ARTICLES, ControlTopic, seed_set, small_encoder, value
+from tests.encoder.small_model import same_rows
+from tests.worker.event_profiles import MADE, profile, profile_value, vector_of
+from tests.worker.small_encoder import ARTICLES, ControlTopic, seed_set, small_encoder, value
 from worker.config.limits import Limits
 from worker.json_outline import MAX_DEPTH
 from worker.posts.times import FIRST_MS, LAST_MS

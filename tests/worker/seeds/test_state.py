@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.worker.learned import profile, profile_value, vector_of
-from tests.worker.small import ARTICLES, ControlTopic, Mail, same, small_encoder, value
+from tests.worker.event_profiles import profile, profile_value, vector_of
+from tests.worker.small_encoder import ARTICLES, ControlTopic, Mail, same, small_encoder, value
 from worker.config.limits import Limits
 from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder

@@ -6,7 +6,7 @@ import pytest
 
 from encoder.embeddings import Embeddings, thresholds
 from encoder.score.lexical import SparseRows
-from tests.worker.small import (
+from tests.worker.small_encoder import (
     ARTICLES,
     ControlTopic,
     book_of,

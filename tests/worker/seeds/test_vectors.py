@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from tests.worker.small import ControlTopic, same, small_encoder, value
+from tests.worker.small_encoder import ControlTopic, same, small_encoder, value
 from worker.match.matcher import Matcher
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet

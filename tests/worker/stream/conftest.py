@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.worker.stream.bench import PLACE, Bench
+from tests.worker.stream.ingest_bench import PLACE, Bench
 
 
 @pytest.fixture

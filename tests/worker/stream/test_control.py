@@ -9,10 +9,10 @@ from aiokafka.errors import NotLeaderForPartitionError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.worker.learned import profile_value
-from tests.worker.small import ARTICLES
-from tests.worker.stream.fakes import met
-from tests.worker.stream.seeding import TOPIC, ControlBench, State, control_topic, state
+from tests.worker.event_profiles import profile_value
+from tests.worker.small_encoder import ARTICLES
+from tests.worker.stream.control_topic import TOPIC, ControlBench, State, control_topic, state
+from tests.worker.stream.fake_clients import met
 from worker.errors import AccessError
 from worker.seeds.state import ControlRecord, ControlReducer
 from worker.stream import control as control_module

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from aiokafka import TopicPartition
 
-from tests.worker.small import Mail, mail, seed_set, small_encoder, value
-from tests.worker.stream.fakes import PATIENCE_S, FakeConsumer, ended, met
+from tests.worker.small_encoder import Mail, mail, seed_set, small_encoder, value
+from tests.worker.stream.fake_clients import PATIENCE_S, FakeConsumer, ended, met
 from worker.config import TopicsConfig
 from worker.kafka.producer import ProducerRecord
 from worker.match.near import NearWatch

@@ -14,8 +14,8 @@ from aiokafka.errors import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.small import Mail
-from tests.worker.stream.bench import PLACE, Bench
+from tests.worker.small_encoder import Mail
+from tests.worker.stream.ingest_bench import PLACE, Bench
 from worker.stream import ingest as module
 from worker.stream.ingest import split_by_size
 

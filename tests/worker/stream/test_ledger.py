@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.worker.small import Mail
+from tests.worker.small_encoder import Mail
 from worker.stream.ledger import Batch, Ledger
 
 PARTITIONS = 3

@@ -8,9 +8,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, OffsetOutOfRan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.small import Mail
-from tests.worker.stream.bench import PLACE, Bench, FastLoop
-from tests.worker.stream.fakes import FakeConsumer, ended
+from tests.worker.small_encoder import Mail
+from tests.worker.stream.fake_clients import FakeConsumer, ended
+from tests.worker.stream.ingest_bench import PLACE, Bench, FastLoop
 from worker.kafka.consumers import MAX_REVOKE_S
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Batch, Ledger

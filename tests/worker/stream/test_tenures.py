@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from tests.worker.stream.bench import FastLoop
+from tests.worker.stream.ingest_bench import FastLoop
 from worker.stream.tenures import Tenures
 
 pytestmark = pytest.mark.parametrize(

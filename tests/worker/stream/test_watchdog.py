@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.stream.fakes import FakeConsumer
+from tests.worker.stream.fake_clients import FakeConsumer
 from worker.errors import StalledError
 from worker.metrics.registry import Metrics
 from worker.stream.offsets import Backlog

@@ -12,7 +12,7 @@ from encoder.errors import InputError
 from newsift.files.articles import WebPage, extract_in_process
 from newsift.files.subprocesses import MAX_MEMORY_BYTES
 from tests.hostile.fuzz.target import Target
-from tests.worker.web_side import ARTICLE
+from tests.worker.fake_web_server import ARTICLE
 
 URL = "http://news.test/ferry"
 CPU_S = 2

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import worker
 from tests.faults.messages import POISON
+from tests.hostile.costly_posts import SHAPES, marks
 from tests.hostile.fuzz.target import Target
-from tests.hostile.shapes import SHAPES, marks
 from tests.hostile.target import post
-from tests.worker.messages import EXAMPLES
-from tests.worker.small import Mail, seed_set, small_encoder
+from tests.worker.sample_messages import EXAMPLES
+from tests.worker.small_encoder import Mail, seed_set, small_encoder
 from worker.match.pipeline import Pipeline
 from worker.match.records import Record
 from worker.posts.read import Post, Reason, read_post

@@ -2,10 +2,10 @@
 
 import json
 
+from tests.hostile.costly_posts import marks
 from tests.hostile.fuzz.target import Target
-from tests.hostile.shapes import marks
-from tests.worker.learned import profile
-from tests.worker.small import ARTICLES, ControlTopic, small_encoder, value
+from tests.worker.event_profiles import profile
+from tests.worker.small_encoder import ARTICLES, ControlTopic, small_encoder, value
 from worker.metrics.web import seed_list
 from worker.seeds.embedder import SeedEmbedder
 

@@ -9,7 +9,7 @@ import pytest
 from encoder import Encoder
 from newsift.statistics.labels import Label
 from newsift.statistics.queues import is_certify_post
-from tests.newsift.cli.events.ferry import (
+from tests.newsift.cli.events.ferry_event import (
     ARTICLES,
     KEY,
     add_posts,
@@ -21,9 +21,9 @@ from tests.newsift.cli.events.ferry import (
     versions,
 )
 from tests.newsift.cli.test_matches import rows
-from tests.worker.fake import Command
-from tests.worker.kafka_side import LABELS, POSTS, SEEDS, Kafka
-from tests.worker.learned import profile_of
+from tests.worker.command_topics import LABELS, POSTS, SEEDS, Kafka
+from tests.worker.event_profiles import profile_of
+from tests.worker.fake_command import Command
 from worker.posts.outcome import Post
 from worker.posts.times import HOUR_MS
 

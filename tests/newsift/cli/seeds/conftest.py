@@ -9,10 +9,10 @@ import pytest
 import newsift.cli.seeds
 from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
-from tests.newsift.cli.seeds.feed_side import Site
-from tests.worker.fake import Command, Outcome
-from tests.worker.kafka_side import Kafka
-from tests.worker.web_side import serving
+from tests.newsift.cli.seeds.news_site import Site
+from tests.worker.command_topics import Kafka
+from tests.worker.fake_command import Command, Outcome
+from tests.worker.fake_web_server import serving
 
 
 @pytest.fixture

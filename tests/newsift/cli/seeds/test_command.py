@@ -7,12 +7,12 @@ import pytest
 
 from encoder import Encoder
 from newsift.operations.seed_preview import MAX_BEST_POSTS, PreviewLimits
-from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
+from tests.newsift.cli.events.ferry_event import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.cli.test_matches import rows
-from tests.newsift.files.articles.pages import STORIES, STORY
-from tests.worker.fake import Command
-from tests.worker.kafka_side import POSTS, SEEDS, Kafka
-from tests.worker.learned import profile_of
+from tests.newsift.files.articles.saved_pages import STORIES, STORY
+from tests.worker.command_topics import POSTS, SEEDS, Kafka
+from tests.worker.event_profiles import profile_of
+from tests.worker.fake_command import Command
 from worker.seeds.record import Seed, parse_seed_record
 
 FERRY = b'{"text": "A ferry burns.", "title": "Fire", "event": "ferry"}'

@@ -9,9 +9,9 @@ from encoder.errors import InputError
 from newsift.files.articles import extract_in_process
 from newsift.web.client import RequestLimits, fetch
 from tests.newsift.worker_web import dripping
-from tests.worker.fake import Command
-from tests.worker.kafka_side import SEEDS, Kafka
-from tests.worker.web_side import web_server
+from tests.worker.command_topics import SEEDS, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.fake_web_server import web_server
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 

@@ -13,10 +13,10 @@ from newsift.operations.feeds import MIN_LINGER_MS, FeedState, Follower, FollowO
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
 from newsift.web.polite import PoliteWeb
-from tests.newsift.cli.seeds.feed_side import Reply, Site, feed, item, page, seeds_of
-from tests.worker.fake import Command
-from tests.worker.kafka_side import SEEDS, Kafka
-from tests.worker.learned import profile_value
+from tests.newsift.cli.seeds.news_site import Reply, Site, feed, item, page, seeds_of
+from tests.worker.command_topics import SEEDS, Kafka
+from tests.worker.event_profiles import profile_value
+from tests.worker.fake_command import Command
 
 HOUR = 3_600_000
 NAME = "fire-on-the-astrid"

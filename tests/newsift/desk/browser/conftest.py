@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.newsift.desk.browser.window import CHROMIUM, MISSING, Window, chromium
-from tests.newsift.desk.place import DeskProcess, Place
+from tests.newsift.desk.browser.browser_window import CHROMIUM, MISSING, Window, chromium
+from tests.newsift.desk.desk_topics import DeskProcess, Place
 
 MakeWindow = Callable[..., Window]
 

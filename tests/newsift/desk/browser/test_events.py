@@ -3,11 +3,11 @@ from urllib.parse import quote
 
 from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
-from tests.newsift.cli.events.ferry import ARTICLES
+from tests.newsift.cli.events.ferry_event import ARTICLES
+from tests.newsift.desk.browser.browser_window import Window
 from tests.newsift.desk.browser.conftest import MakeWindow
-from tests.newsift.desk.browser.window import Window
-from tests.newsift.desk.matched import HOSTILE, record
-from tests.newsift.desk.place import Place
+from tests.newsift.desk.desk_topics import Place
+from tests.newsift.desk.match_records import HOSTILE, record
 
 
 def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> None:

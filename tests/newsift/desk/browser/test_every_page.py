@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.broker.server import Server
-from tests.newsift.desk.browser.window import Window
-from tests.newsift.desk.place import DeskProcess, Place
-from tests.newsift.desk.stock import EVENT, FOE, stocked
+from tests.newsift.desk.browser.browser_window import Window
+from tests.newsift.desk.desk_topics import DeskProcess, Place
+from tests.newsift.desk.sample_topics import EVENT, FOE, stocked
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 TABS = ("", "/matches", "/scores", "/judge", "/learned")

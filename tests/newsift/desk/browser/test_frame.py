@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.broker.server import Server, opened
-from tests.newsift.desk.browser.window import Window
-from tests.newsift.desk.place import DeskProcess, Place
+from tests.newsift.desk.browser.browser_window import Window
+from tests.newsift.desk.desk_topics import DeskProcess, Place
 
 TOKEN = "correct horse battery"
 PAGES = {"": "Events", "seeds": "Seeds", "health": "Events", "constructor": "Events"}

@@ -1,10 +1,10 @@
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.newsift.desk.browser.browser_window import Window
 from tests.newsift.desk.browser.conftest import MakeWindow
-from tests.newsift.desk.browser.window import Window
-from tests.newsift.desk.place import Place
-from tests.worker.judged import drawn, first_label, match
+from tests.newsift.desk.desk_topics import Place
+from tests.worker.judged_matches import drawn, first_label, match
 
 NAMES = [str(n) for n in range(120)]
 ORDER = drawn(NAMES)

@@ -9,9 +9,9 @@ from urllib.request import urlopen
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.newsift.cli.events.ferry import ARTICLES, sample_posts
-from tests.newsift.desk.browser.window import SETTLED_MS, Window
-from tests.newsift.desk.place import Place
+from tests.newsift.cli.events.ferry_event import ARTICLES, sample_posts
+from tests.newsift.desk.browser.browser_window import SETTLED_MS, Window
+from tests.newsift.desk.desk_topics import Place
 
 TITLE, TEXT = ARTICLES["fire"]
 JUDGED = 10

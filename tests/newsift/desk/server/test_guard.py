@@ -4,7 +4,7 @@ import pytest
 
 from newsift.desk.guard import MAX_IDLE_S, MAX_SESSIONS, Sessions
 from newsift.desk.views import ENDPOINTS
-from tests.newsift.desk.server.visiting import TOKEN, Visitor, visited
+from tests.newsift.desk.server.raw_visits import TOKEN, Visitor, visited
 from tests.worker.raw_http import Reply
 
 BEARER = f"Bearer {TOKEN}"

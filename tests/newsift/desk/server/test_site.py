@@ -22,7 +22,7 @@ from newsift.desk.site import (
     static_files,
 )
 from newsift.desk.views.seeds import DraftRequest, DraftsAction, publish
-from tests.newsift.desk.server.visiting import (
+from tests.newsift.desk.server.raw_visits import (
     DONE,
     FILES,
     HELD,

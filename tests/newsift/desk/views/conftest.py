@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.newsift.desk.client import Client, open_desk
-from tests.worker.kafka_side import Kafka
+from tests.newsift.desk.desk_client import Client, open_desk
+from tests.worker.command_topics import Kafka
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from newsift.desk.views.events import MAX_LABELS, MAX_LIST_TEXT_CHARS, events, m
 from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
 from tests.broker.clients import until
-from tests.newsift.desk.client import call, open_desk
-from tests.newsift.desk.matched import HOSTILE, HOUR, label, record
-from tests.worker.fake import Command
-from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
-from tests.worker.learned import profile_of
+from tests.newsift.desk.desk_client import call, open_desk
+from tests.newsift.desk.match_records import HOSTILE, HOUR, label, record
+from tests.worker.command_topics import LABELS, MATCHES, POSTS, SEEDS, Kafka
+from tests.worker.event_profiles import profile_of
+from tests.worker.fake_command import Command
 from worker.errors import BrokerError
 
 TEXTS = {"river": "storm flood river city", "rain": "storm storm flood"}

@@ -10,10 +10,10 @@ from encoder.errors import InputError
 from newsift.desk.api import Attachment
 from newsift.desk.session import Desk
 from newsift.desk.views import export
-from tests.newsift.desk.client import call, open_desk
-from tests.newsift.desk.matched import label, many, publish, record
-from tests.worker.fake import Command
-from tests.worker.kafka_side import Kafka
+from tests.newsift.desk.desk_client import call, open_desk
+from tests.newsift.desk.match_records import label, many, publish, record
+from tests.worker.command_topics import Kafka
+from tests.worker.fake_command import Command
 
 MADE = many(7, 60)
 

@@ -19,7 +19,7 @@ from newsift.operations.promises import PromiseEvidence
 from newsift.statistics.labels import DECODER, Label, Verdict
 from newsift.statistics.promise import confidence_of_version, labels_missing
 from tests.broker.clients import until
-from tests.newsift.cli.events.ferry import (
+from tests.newsift.cli.events.ferry_event import (
     add_ferry_posts,
     add_seeds,
     certifying,
@@ -28,11 +28,11 @@ from tests.newsift.cli.events.ferry import (
     match_all,
     published,
 )
-from tests.newsift.desk.client import call, open_desk
-from tests.worker.fake import Command
-from tests.worker.judged import drawn, match
-from tests.worker.kafka_side import LABELS, MATCHES, SEEDS, Kafka
-from tests.worker.loaded_once import enc, loaded_once
+from tests.newsift.desk.desk_client import call, open_desk
+from tests.worker.command_topics import LABELS, MATCHES, SEEDS, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.judged_matches import drawn, match
+from tests.worker.shared_encoder import enc, loaded_once
 from worker.errors import ConflictError
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile

@@ -12,11 +12,11 @@ from newsift.desk.session import Desk
 from newsift.desk.views import learning
 from newsift.operations.profile_training import ProfileTraining
 from tests.broker.clients import until
-from tests.newsift.cli.events.ferry import add_posts, add_seeds
-from tests.newsift.desk.client import call, open_desk
-from tests.worker.fake import Command
-from tests.worker.kafka_side import SEEDS, Kafka
-from tests.worker.loaded_once import enc, loaded_once
+from tests.newsift.cli.events.ferry_event import add_posts, add_seeds
+from tests.newsift.desk.desk_client import call, open_desk
+from tests.worker.command_topics import SEEDS, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.shared_encoder import enc, loaded_once
 
 __all__ = ["enc", "loaded_once"]
 

@@ -9,13 +9,13 @@ from encoder import Encoder
 from encoder.errors import InputError
 from newsift.desk.views import seeds as drafts
 from newsift.web.client import RequestLimits
-from tests.newsift.cli.events.ferry import ARTICLES, add_posts, add_seeds, sample_posts
-from tests.newsift.desk.client import Client
-from tests.newsift.files.articles.pages import BANNER, page
-from tests.worker.fake import Command
-from tests.worker.kafka_side import SEEDS, Kafka
-from tests.worker.loaded_once import enc, loaded_once
-from tests.worker.web_side import web_server
+from tests.newsift.cli.events.ferry_event import ARTICLES, add_posts, add_seeds, sample_posts
+from tests.newsift.desk.desk_client import Client
+from tests.newsift.files.articles.saved_pages import BANNER, page
+from tests.worker.command_topics import SEEDS, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.fake_web_server import web_server
+from tests.worker.shared_encoder import enc, loaded_once
 from worker.seeds.record import json_digest
 
 __all__ = ["enc", "loaded_once"]

@@ -8,7 +8,7 @@ import pytest
 from encoder.errors import InputError
 from newsift.files.articles import WebPage, extract_article, extract_in_process
 from newsift.files.subprocesses import run_in_subprocess
-from tests.worker.web_side import ARTICLE
+from tests.worker.fake_web_server import ARTICLE
 
 URL = "http://news.test/ferry"
 # The pattern by which the extractor looks for strings takes hours for these 49 KB.

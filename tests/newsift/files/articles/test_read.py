@@ -20,7 +20,7 @@ from newsift.files.articles import (
     read_article,
     read_page,
 )
-from tests.newsift.files.articles.pages import (
+from tests.newsift.files.articles.saved_pages import (
     HEADLINES,
     NO_STORIES,
     NOTICE,
@@ -29,7 +29,7 @@ from tests.newsift.files.articles.pages import (
     TITLE,
     page,
 )
-from tests.worker.articles import ARTICLES
+from tests.worker.sample_articles import ARTICLES
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 

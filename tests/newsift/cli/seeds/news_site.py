@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.worker.kafka_side import SEEDS, Kafka
-from tests.worker.web_side import Handler, Server
+from tests.worker.command_topics import SEEDS, Kafka
+from tests.worker.fake_web_server import Handler, Server
 
 WORDS = (
     "The ferry {name} burns off Port Maren since dawn, and nine people are missing. The coast "

@@ -7,8 +7,8 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from tests.worker.small import Mail
-from tests.worker.stream.fakes import FakeConsumer
+from tests.worker.small_encoder import Mail
+from tests.worker.stream.fake_clients import FakeConsumer
 from worker.config import StreamConfig
 from worker.metrics.registry import Metrics
 from worker.stream.ingest import Ingest

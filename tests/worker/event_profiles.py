@@ -7,7 +7,7 @@ import numpy as np
 
 from encoder import Encoder
 from encoder.text.clean import Article
-from tests.worker.small import ARTICLES, small_encoder, value
+from tests.worker.small_encoder import ARTICLES, small_encoder, value
 from worker.seeds.profile import EventVector, Profile
 from worker.seeds.record import Seed
 

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from newsift.broker.server import Broker
-from tests.worker.small import small_encoder
+from tests.worker.small_encoder import small_encoder
 from worker.config.limits import Limits
 from worker.metrics.registry import Metrics
 from worker.seeds.embedder import SeedEmbedder

@@ -6,8 +6,8 @@ from typing import Any
 
 from newsift.cli.demo import SAMPLES, read_posts
 from newsift.operations.seed_drafts import read_seed_files
-from tests.newsift.desk.matched import HOUR, moment, record
-from tests.newsift.desk.place import Place
+from tests.newsift.desk.desk_topics import Place
+from tests.newsift.desk.match_records import HOUR, moment, record
 
 HOURS = 12
 PEOPLE = ("ann", "bela")

@@ -18,7 +18,7 @@ from encoder import Embeddings
 from encoder.model_directory import write_model
 from encoder.score.exact import pair_scores
 from encoder.score.lexical import SparseRows
-from tests.encoder.small import WORDS, small_model
+from tests.encoder.small_model import WORDS, small_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import numpy as np
 
 import encoder
 from encoder.model_directory import write_model
-from tests.encoder.small import WORDS as WORDS
-from tests.encoder.small import exact_scores as exact_scores
-from tests.encoder.small import same_rows, small_model
+from tests.encoder.small_model import WORDS as WORDS
+from tests.encoder.small_model import exact_scores as exact_scores
+from tests.encoder.small_model import same_rows, small_model
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlReducer

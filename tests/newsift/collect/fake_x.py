@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from tests.newsift.collect.platform_side import FIRST, FakePlatform, Json, serve
+from tests.newsift.collect.fake_platform import FIRST, FakePlatform, Json, serve
 
 TOKEN = "an-app-token"
 EPOCH = 1_288_834_974_657  # of the ids of X

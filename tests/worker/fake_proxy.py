@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tests.worker.web_side import Handler, Server, serving
+from tests.worker.fake_web_server import Handler, Server, serving
 
 
 @dataclass

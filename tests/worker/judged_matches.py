@@ -6,7 +6,7 @@ from typing import Any
 
 from newsift.statistics.labels import Label, read_label
 from newsift.statistics.queues import is_certify_post
-from tests.worker.kafka_side import LABELS, Kafka
+from tests.worker.command_topics import LABELS, Kafka
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post
 

@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 from yarl import URL
 
-from tests.newsift.collect.platform_side import FIRST, FakePlatform, Json, serve
+from tests.newsift.collect.fake_platform import FIRST, FakePlatform, Json, serve
 
 TOKEN = "a-user-token"
 

@@ -17,7 +17,7 @@ from tests.broker.clients import create, producer, read_to_end
 from tests.broker.kafka import free_ports
 from tests.broker.server import Server
 from tests.faults.process import Worker
-from tests.worker.processes import BIN, Logged, environment
+from tests.worker.command_processes import BIN, Logged, environment
 
 NEWSIFT = BIN / "newsift"
 PARTITIONS = 2

@@ -11,8 +11,8 @@ from newsift.files.rows import parse_match_record
 from newsift.operations.times import now_text
 from newsift.statistics.labels import Label
 from newsift.statistics.queues import is_certify_post
-from tests.worker.kafka_side import LABELS, MATCHES, POSTS, SEEDS, Kafka
-from tests.worker.small import ControlTopic
+from tests.worker.command_topics import LABELS, MATCHES, POSTS, SEEDS, Kafka
+from tests.worker.small_encoder import ControlTopic
 from worker.match.pipeline import Pipeline
 from worker.match.records import MatchRecord
 from worker.match.reservoir import draw_key

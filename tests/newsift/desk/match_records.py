@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.broker.clients import producer
-from tests.worker.kafka_side import LABELS, MATCHES, Kafka
+from tests.worker.command_topics import LABELS, MATCHES, Kafka
 
 NOON = 1_795_000_000_000 // 3_600_000 * 3_600_000  # a full hour, in milliseconds
 HOUR = 3_600_000
