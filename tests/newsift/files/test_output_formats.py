@@ -292,12 +292,12 @@ def test_a_full_disk_is_one_line(tmp_path: Path, ending: str) -> None:
 def test_a_pipe_is_written_through_and_its_reader_may_leave(tmp_path: Path, ending: str) -> None:
     pipe, copy = tmp_path / f"m{ending}", tmp_path / f"copy{ending}"
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: copy.write_bytes(pipe.read_bytes()))
+    reader = threading.Thread(target=lambda: copy.write_bytes(pipe.read_bytes()), daemon=True)
     reader.start()
     write(pipe, [output_record(1, "a")], [output_record(2, "b")])
     reader.join()
     assert len(read_rows(copy)) == 2
-    reader = threading.Thread(target=lambda: pipe.open("rb").close())
+    reader = threading.Thread(target=lambda: pipe.open("rb").close(), daemon=True)
     reader.start()
     with pytest.raises(BrokenPipeError):
         write(pipe, *([output_record(n, os.urandom(4000).hex())] for n in range(4000)))
