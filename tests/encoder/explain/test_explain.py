@@ -16,12 +16,7 @@ from encoder.model.config import AstConfig, Side
 from encoder.model.weights import CODES, F32, I32, I64, SCALES, Weights, random_weights
 from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.text.tokenizer import Word
-from tests.encoder.slow_star import (
-    affine,
-    reference,
-    reference_star,
-    token_shares,
-)
+from tests.encoder.slow_star import affine, reference, reference_star, token_shares
 from tests.encoder.small_model import TOPICS, WORDS, small_model
 
 VOCABULARY = 12
