@@ -431,7 +431,8 @@ class Trial:
             peak = cgroup_value(pid, "memory.max_usage_in_bytes", "memory.peak")
             show(f"memory: {peak / 1e6:.0f} MB at most")
         full.unlink()
-        self.expect(self.seconds <= start_period_s(), f"ready only after {self.seconds:.1f} s")
+        period = re.findall(r"--start-period=(\d+)s", DOCKERFILE.read_text("utf-8"))[0]
+        self.expect(self.seconds <= float(period), f"ready only after {self.seconds:.1f} s")
         new = sorted(name for name, _ in snapshot(self.cache).items() - before.items())
         self.expect(before and not new, f"code was compiled at the start: {new}")
 
@@ -465,11 +466,6 @@ class Trial:
             len(lines) == 1 and str(self.work.variables["NEWSIFT_CACHE"]) in lines[0],
             f"a full claim: {len(lines)} lines name it: {self.worker.read_log()}",
         )
-
-
-def start_period_s() -> float:
-    """Within which the Dockerfile's own check of health expects an answer."""
-    return float(re.findall(r"--start-period=(\d+)s", DOCKERFILE.read_text("utf-8"))[0])
 
 
 def try_image(folder: Path) -> list[str]:
