@@ -23,10 +23,7 @@ KNOWN: dict[tuple[str, str], str] = {
     ("encoder.support.jit_cache", "_name"): "numba takes no cache of one's own",
     ("newsift.broker.wire", "_struct"): "kafka-python's messages cannot be walked field by field",
     ("worker.kafka.consumers", "_client"): "aiokafka asks all leaders at once, or fails for all",
-    (
-        "worker.kafka.consumers",
-        "_coordinator",
-    ): "aiokafka asks for one commit at a time",
+    ("worker.kafka.consumers", "_coordinator"): "aiokafka asks for one commit at a time",
     ("worker.kafka.consumers", "_fetcher"): FETCHING,
     ("worker.kafka.consumers", "_prefetch_backoff"): FETCHING,
     ("worker.kafka.consumers", "_request_timeout_ms"): "aiokafka keeps this setting to itself",

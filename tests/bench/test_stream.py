@@ -115,20 +115,14 @@ def test_numbers_have_three_digits(value: float, shown: str) -> None:
     assert number(value) == shown
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def test_posts_of_all_files_in_a_fixed_shuffled_order(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", [{"text": " one "}, {"text": ""}, {"other": 1}])
     write(tmp_path / "b.jsonl.gz", [{"post": "two"}, {"text": "three", "title": "3"}])
     (tmp_path / "notes.txt").write_text("no record")
-    return tmp_path
-
-
-def test_posts_of_all_files_in_a_fixed_shuffled_order(folder: Path) -> None:
-    result, source = read_posts(folder, 10)
-    assert sorted(result) == ["one", "three", "two"]
-    assert read_posts(folder, 10) == (result, str(folder))
-    assert read_posts(folder, 2)[0] == result[:2]
-    assert source == str(folder)
+    result, source = read_posts(tmp_path, 10)
+    assert (sorted(result), source) == (["one", "three", "two"], str(tmp_path))
+    assert read_posts(tmp_path, 10) == (result, source)
+    assert read_posts(tmp_path, 2)[0] == result[:2]
 
 
 def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:

@@ -69,32 +69,25 @@ def values(count: int) -> list[Row]:
     return [(None, b"value %d" % number, []) for number in range(count)]
 
 
-def bomb(codec: int, size: int, base: int = 0, count: int = 1, key: bytes | None = None) -> bytes:
-    """A batch of one record whose value is that many zeros, sound in all; or that counts more."""
-    named = varint(-1) if key is None else varint(len(key)) + key
-    fields = b"\0\0\0" + named + varint(size)  # attributes, time, offset, key, value's length
+@cache  # it takes a second to pack
+def bomb(codec: int, size: int) -> bytes:
+    """A batch of one record whose value is that many zeros, sound in all.
+
+    They are packed piece by piece, so that nobody here holds all.
+    """
+    fields = b"\0\0\0" + varint(-1) + varint(size)  # attributes, time, offset, key, value's length
     head = varint(len(fields) + size + 1) + fields
-    return sealed(squeezed(codec, size, head, b"\0"), codec, base, count)
-
-
-@cache  # a bomb takes a second to pack
-def squeezed(codec: int, size: int, head: bytes = b"", tail: bytes = b"") -> bytes:
-    """That many zeros between two words, packed piece by piece, so that nobody here holds all."""
-    pieces = [head, *[bytes(2**20)] * (size // 2**20), tail]
-    if codec == 1:
-        packer = zlib.compressobj(9, wbits=31)
-        return b"".join([packer.compress(piece) for piece in pieces] + [packer.flush()])
-    if codec == 2:
-        blocks = [bytes(cramjam.snappy.compress_raw(piece)) for piece in pieces if piece]
-        parts = [struct.pack(">i", len(block)) + block for block in blocks]
-        return b"".join([b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1), *parts])
+    pieces = [head, *[bytes(2**20)] * (size // 2**20), b"\0"]
+    if codec == CODECS["gzip"]:
+        gzip = zlib.compressobj(9, wbits=31)
+        return sealed(b"".join([*map(gzip.compress, pieces), gzip.flush()]), codec, 0, 1)
     packers: dict[int, Any] = {
         3: cramjam.lz4.Compressor(content_checksum=False, block_linked=False),
         4: cramjam.zstd.Compressor(),
     }
     for piece in pieces:
         packers[codec].compress(piece)
-    return bytes(packers[codec].finish())
+    return sealed(bytes(packers[codec].finish()), codec, 0, 1)
 
 
 def peak_memory() -> int:

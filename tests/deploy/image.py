@@ -192,28 +192,6 @@ def check_search(folder: Path) -> None:
     assert len([*layer_faults([layer])]) == expected, [*layer_faults([layer])]
 
 
-def megabytes(size: int) -> int:
-    return round(size / 1e6)
-
-
-def folder_bytes(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
-
-
-def size_report(image: Image) -> Iterator[str]:
-    pulled = megabytes(sum(size for _, size in image.layers))
-    prefix = image.root / "opt/newsift"
-    parts = {path.name: folder_bytes(path) for path in prefix.glob("lib/python*/site-packages/*")}
-    largest = sorted(parts, key=lambda name: -parts[name])[:6]
-    base = megabytes(image.layers[0][1])
-    yield f"{pulled} MB compressed in {len(image.layers)} layers, of which the base {base}"
-    yield (
-        f"{megabytes(folder_bytes(image.root))} MB unpacked, of which /opt/newsift "
-        f"{megabytes(folder_bytes(prefix))} ("
-        + ", ".join(f"{name} {megabytes(parts[name])}" for name in largest) + ")"
-    )  # fmt: skip
-
-
 @dataclass
 class Container:
     """A container of the worker's pod, as the manifest has it, on the host's network."""
@@ -451,9 +429,10 @@ class Trial:
             full = fill(self.claim)
             self.process(self.posts[half:])
             peak = cgroup_value(pid, "memory.max_usage_in_bytes", "memory.peak")
-            show(f"memory: {megabytes(peak)} MB at most")
+            show(f"memory: {peak / 1e6:.0f} MB at most")
         full.unlink()
-        self.expect(self.seconds <= start_period_s(), f"ready only after {self.seconds:.1f} s")
+        period = re.findall(r"--start-period=(\d+)s", DOCKERFILE.read_text("utf-8"))[0]
+        self.expect(self.seconds <= float(period), f"ready only after {self.seconds:.1f} s")
         new = sorted(name for name, _ in snapshot(self.cache).items() - before.items())
         self.expect(before and not new, f"code was compiled at the start: {new}")
 
@@ -474,14 +453,6 @@ class Trial:
         for file in index.parent.glob(f"{index.stem}.*"):
             file.unlink()
 
-    def compiling(self) -> None:
-        """The check of `warm` notices one function that is compiled."""
-        self.lose_function()
-        before = snapshot(self.cache)
-        with self.serving():
-            pass
-        self.expect(snapshot(self.cache) != before, "a function that is compiled goes unnoticed")
-
     def full(self) -> None:
         """A claim that is full at the start: one line, and all posts are processed."""
         self.lose_function()
@@ -497,11 +468,6 @@ class Trial:
         )
 
 
-def start_period_s() -> float:
-    """Within which the Dockerfile's own check of health expects an answer."""
-    return float(re.findall(r"--start-period=(\d+)s", DOCKERFILE.read_text("utf-8"))[0])
-
-
 def try_image(folder: Path) -> list[str]:
     began = time.monotonic()
     base_archive()
@@ -511,9 +477,9 @@ def try_image(folder: Path) -> list[str]:
     show(f"image: {time.monotonic() - began:.0f} s")
     check_search(folder)
     failures = [*layer_faults([layer for layer, _ in image.layers])]
-    for line in size_report(image):
-        show(line)
-    if sum(size for _, size in image.layers) > MAX_MB * 1e6:
+    size = round(sum(size for _, size in image.layers) / 1e6)
+    show(f"{size} MB compressed in {len(image.layers)} layers")
+    if size > MAX_MB:
         failures.append(f"the image has more than {MAX_MB} MB")
     if [*image.root.glob("opt/newsift/lib/python*/site-packages/torch")]:
         failures.append("PyTorch is in the image")
@@ -529,7 +495,6 @@ def run_worker(image: Image, folder: Path) -> list[str]:
         trial = Trial(image, folder, claim, broker.address, work)
         trial.prepare()
         trial.warm()
-        trial.compiling()
         trial.full()
     return trial.failures
 

@@ -55,23 +55,15 @@ TMP = "        - name: tmp\n          emptyDir:\n            sizeLimit: 64Mi\n"
 CACHE_DIR = "        - name: cache\n          emptyDir: {}\n"
 MUTATIONS = (
     Mutation(SCALED, "lagThreshold:", "lagThreshhold:", "lagThreshhold"),
-    Mutation(SCALED, "consumerGroup:", "consumergroup:", "consumergroup"),
     Mutation(SCALED, "        offsetResetPolicy: earliest\n", "", "offsetResetPolicy"),
-    Mutation(SCALED, "Policy: earliest", "Policy: latest", "offsetResetPolicy"),
     Mutation(SCALED, "newsift-ingest", "newsift", "consumerGroup"),
     Mutation(SCALED, "topic: tweets", "topic: tweet", "topic"),
     Mutation(SCALED, "kafka.kafka.svc:9092", "kafka:9092", "bootstrapServers"),
     Mutation(SCALED, '"5000"', '"5k"', "lagThreshold"),
     Mutation(SCALED, '"5000"', "5000", "lagThreshold"),
     Mutation(SCALED, "maxReplicaCount: 8", "maxReplicaCount: 9", "maxReplicaCount"),
-    Mutation(SCALED, "  maxReplicaCount: 8\n", "", "maxReplicaCount"),
     Mutation(SCALED, "minReplicaCount: 1", "minReplicaCount: 0", "minReplicaCount"),
-    Mutation(SCALED, "  minReplicaCount: 1\n", "", "minReplicaCount"),
     Mutation(SCALED, "Seconds: 300", "Seconds: 30", "stabilizationWindowSeconds"),
-    Mutation(SCALED, "    name: newsift-worker\n", "    name: worker\n", "scaleTargetRef"),
-    Mutation(
-        SCALED, "    name: newsift-worker\n", "    name: newsift-collector\n", "scaleTargetRef"
-    ),
     Mutation(SCALED, "kind: StatefulSet", "kind: Deployment", "scaleTargetRef"),
     Mutation(SCALED, "maxReplicaCount:", "maxReplicas:", "maxReplicas"),
     Mutation("overlays/keda/worker.yaml", "replicas: null", "replicas: 2", "replicas"),

@@ -2,8 +2,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.faults.checker import (
     Counts,
@@ -102,17 +100,6 @@ def test_after_a_crash_only_committed_posts_must_have_records() -> None:
     assert check(crashed, drained=False).complaints == ()
     crashed = replace(crashed, committed={0: 4})
     assert "missing: the match of (0, 3)" in complaint(crashed, drained=False)
-
-
-@given(st.data())
-def test_every_record_that_is_removed_is_missing(data: st.DataObject) -> None:
-    offsets = data.draw(st.sets(st.integers(0, 30), min_size=1))
-    sent = [Sent((0, n), b"", frozenset({f"m{n}"})) for n in offsets]
-    remaining = data.draw(st.sets(st.sampled_from(sorted(offsets))))
-    records = [match(n, f"m{n}") for n in remaining]
-    verdict = check(History(sent, records, [], {0: max(offsets) + 1}))
-    assert verdict.missing == len(offsets - remaining)
-    assert (verdict.complaints == ()) == (remaining == offsets)
 
 
 TEXTS = Texts(

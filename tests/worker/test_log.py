@@ -112,8 +112,8 @@ WILD = st.text(st.characters(), max_size=40) | st.text(
 )
 
 
-def steers(text: str) -> list[str]:
-    return [char for char in text if unicodedata.category(char) in STEERING]
+def steers(text: str) -> set[str]:
+    return {char for char in text if unicodedata.category(char) in STEERING}
 
 
 @given(WILD)

@@ -28,10 +28,6 @@ THEIRS = their_word_piece(LINES)
 pieces = lru_cache(100_000)(OURS.pieces)
 
 
-def ours(text: str) -> list[int]:
-    return [i for word in split_words(text) for i in pieces(word)]
-
-
 def settled(text: str) -> str:
     """The text without the characters on which versions of Unicode differ."""
     category = unicodedata.ucd_3_2_0.category
@@ -40,7 +36,7 @@ def settled(text: str) -> str:
 
 def assert_same(texts: list[str]) -> None:
     for text, theirs in zip(texts, THEIRS.encode_batch(texts), strict=True):
-        assert ours(text) == theirs.ids, text
+        assert [i for word in split_words(text) for i in pieces(word)] == theirs.ids, text
 
 
 def test_word_piece_equals_the_oracle_on_real_texts(shared: Path) -> None:

@@ -1,13 +1,12 @@
 import json
-import unicodedata
 from pathlib import Path
 
 import pytest
 
 from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from tests.worker.fake_command import Command
+from tests.worker.test_log import steers
 
-STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 EVIL = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\u200f\x08\x7f\u2028\U000e0041\r!"
 NAME = f"seed{EVIL}"
 TEXT = f"A fire on the ferry Astrid Vane off Port Maren {EVIL}"
@@ -44,10 +43,6 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def steers(said: str) -> set[str]:
-    return {char for char in said if unicodedata.category(char) in STEERING} - {"\n"}
-
-
 @pytest.fixture
 def given(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.000001")
@@ -80,9 +75,9 @@ def test_no_command_steers_the_terminal(
     for command in COMMANDS:
         words = [given.get(word, word).replace("--NAME", f"--{NAME}") for word in command.split()]
         done = newsift(*words)
-        steering = steers(done.err)
+        steering = steers(done.err) - {"\n"}
         if terminal or "--csv" not in command:
-            steering |= steers(done.out.replace("\r\n", "\n"))
+            steering |= steers(done.out.replace("\r\n", "\n")) - {"\n"}
         assert not steering, (command, steering, done)
         assert "Traceback" not in done.err
         assert done.err.count("\n") <= 12, command

@@ -48,14 +48,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield partial(start, "--port", "0")
 
 
-def worker_ids(desk: DeskProcess) -> list[int]:
-    """The processes of the workers that a desk has started."""
-    pids = subprocess.run(
-        ["pgrep", "-P", str(desk.process.pid), "-f", "faust"], capture_output=True, check=False
-    )
-    return list(map(int, pids.stdout.split()))
-
-
 def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     start: Start, posts: Path, tmp_path: Path
 ) -> None:
@@ -74,8 +66,9 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
         "judge/answer", event="ferry-fire", kind="certify", queue=queue["queue"],
         platform=post["platform"], id=post["id"], verdict="on",
     )  # fmt: skip
-    (worker,) = worker_ids(desk)
-    os.kill(worker, signal.SIGKILL)
+    children = ["pgrep", "-P", str(desk.process.pid), "-f", "faust"]
+    (worker,) = subprocess.run(children, capture_output=True, check=True).stdout.split()
+    os.kill(int(worker), signal.SIGKILL)
     value = json.dumps({"text": OTHER.read_text("utf-8")})
     draft = {"id": "clinic-hack", "value": value, "source": "pasted"}
     desk.call("seeds/publish", drafts=[draft], force=True)

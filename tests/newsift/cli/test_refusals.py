@@ -1,5 +1,3 @@
-import gzip
-import os
 import shlex
 from pathlib import Path
 
@@ -15,22 +13,15 @@ POST = b'{"id": "1", "text": "a ferry"}\n'
 LABEL = b'{"label": "on", "event": "storm", "by": "ann", "post": %b}\n' % (
     b'{"id": "1", "platform": "x", "text": "rain"}'
 )
-HEADER = b"event,label,by,at,platform,post_id,text\n"
 FILES = {
     "a.md": b"# T\n\nText.",
     "b.md": b"# T\n\nText.",
     "ferry.md": f"{FERRY} ".encode() * 9,
     "bad.json": b'{"text": "x", "threshold": 1.5}',
-    "broken.json": b"{",
     "bytes.txt": b"\xff\xfe",
-    "cut.gz": gzip.compress(os.urandom(4000).hex().encode())[:-100],
-    "cut.json": b'[{"id": "1", "text": "a"}, {"id"',
     "emoji.md": "🔥🔥".encode(),
     "empty/.lock": b"",
-    "label.jsonl": LABEL + b"\xff",
     "labels.jsonl": LABEL * 2,
-    "labels.csv": HEADER + b"storm,on\n",
-    "labels2.csv": HEADER + b'storm,on,a,,y,"1\n',
     "later/.lock": b"",
     "later/project.json": b'{"schema": "newsift.project/2"}',
     "lines": b"just\nwords\n",
@@ -45,7 +36,6 @@ FILES = {
     "posts.jsonl": POST * 20,
     "strange/.lock": b"",
     "strange/notes.txt": b"x",
-    "twice.jsonl": b'{"id": "a", "text": "A"}\n{"id": "a", "text": "B"}',
     "unnamed.json": b'[{"text": "A"}, {"text": "B"}]',
 }
 OPEN, TOKEN = "NEWSIFT_DESK__HOST=0.0.0.0", f"NEWSIFT_DESK__TOKEN={'a' * 32}"
@@ -56,11 +46,9 @@ REFUSED = [
     ("seeds add --force a.md --threshold 2", "threshold: 2 is not above 0"),
     ("seeds add --force a.md --expires-at soon", "--expires-at 'soon': is not a time"),
     ("seeds add --force a.md bytes.txt", "is not UTF-8 at byte 1"),
-    ("seeds add --force a.md broken.json", "is not JSON; fix it"),
     ("seeds add /dev/zero", "/dev/zero: is not a regular file and no pipe"),
     ("seeds add --force a.md nothing.json", "holds no seed"),
     ("seeds add --force a.md unnamed.json", "seed 1: has no 'id'"),
-    ("seeds add --force a.md twice.jsonl", "are both seed 'a'"),
     ("seeds add --force a.md emoji.md", "text: holds no word that the model reads"),
     ("seeds add a.md", "has 1 word, and an article has 40"),
     ("seeds add a.md --intranet", "--intranet"),
@@ -86,7 +74,6 @@ REFUSED = [
     ("collect files lines", "lines: is no folder"),
     ("backfill gone --since 1h", "seed 'gone': there is none of this id"),
     ("backfill odd --since 1h", "seed 'odd': is refused: text: missing"),
-    ("backfill empty --since 1h", "seed 'empty': is refused: text: holds no word"),
     ("backfill ferry --since now", "--since 'now': is not a time"),
     ("backfill ferry --since 1h --out m.json --csv", "--csv and --out m.json exclude each other"),
     ("filter posts.jsonl --seeds bad.json --force", "seed 'bad': is refused: threshold: 1.5"),
@@ -97,7 +84,6 @@ REFUSED = [
     ("filter gone.jsonl --seeds ferry.md", "gone.jsonl: cannot be read"),
     ("filter posts.jsonl --seeds ferry.md --out x --rejected x", "name two files"),
     ("filter lines --seeds ferry.md --format twarc", "--format twarc is JSON"),
-    ("filter cut.json --seeds ferry.md --out x --rejected y", "the JSON is cut off after item 1"),
     ("filter posts.jsonl --seeds ferry.md --out m.db --per post", "--per: a database holds posts"),
     ("filter - --seeds ferry.md --learn", "--learn reads the posts twice"),
     ("filter - --seeds ferry.md --learn-from -", "--learn-from -: standard input can be read once"),
@@ -107,8 +93,6 @@ REFUSED = [
     ("matches --post-to ftp://a/b", "--post-to: "),
     ("matches --post-to http://127.0.0.1:1/ --csv", "--post-to: "),
     ("matches --per seed", "'seed' is not one of 'match', 'post'"),
-    ("replay posts.jsonl cut.gz", "cut.gz: the gzip input is damaged or cut off"),
-    ("replay posts.jsonl lines", "lines, line 1: is not understood"),
     ("replay posts.jsonl --rate 0", "--rate"),
     ("replay --check lines --format lines --id-column a", "--format lines has no columns"),
     ("dead-letters retry", "name dead letters, or give --all, or --reason"),
@@ -135,10 +119,7 @@ REFUSED = [
     ("labels import no_labels.jsonl --yes", "holds no label"),
     ("labels import no_posts.jsonl --yes", "line 1: value: Object missing required field"),
     ("labels import no_posts.csv --yes", "line 1: has no column 'post_id'"),
-    ("labels import label.jsonl --yes", "line 2: is not UTF-8 at byte 1"),
     ("labels import labels.jsonl --yes", "line 2: 'ann' judged this post"),
-    ("labels import labels.csv --yes", "line 2: has 2 cells, the header 7"),
-    ("labels import labels2.csv --yes", "a quote that opens here is never closed"),
     ("desk --file gone.csv", "gone.csv: cannot be read"),
     ("desk --file noise.bin", "noise.bin"),
     ("desk --file -", "--file -: the posts are read again"),
@@ -175,7 +156,6 @@ def folder(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         (tmp_path / name).write_bytes(content)
     kafka.send(SEEDS, b'{"text": "A ferry burns.", "event": "ferry"}', b"ferry")
     kafka.send(SEEDS, b"{}", b"odd")
-    kafka.send(SEEDS, b'{"text": "https://t.co/x"}', b"empty")
     kafka.send(SEEDS, b"{}", b"profile|paused")
     reject(kafka, 1)
     reject(kafka, 2, reason=Reason.POST_BYTES)
@@ -204,6 +184,6 @@ def test_refuses(
         assert (done.code, done.out) == (2, ""), (words, done)
         assert message in done.err.splitlines()[-1], words
         assert "Traceback" not in done.err
-    assert len(kafka.records(SEEDS)) == 4
+    assert len(kafka.records(SEEDS)) == 3
     assert kafka.records(POSTS) == kafka.records(LABELS) == []
     assert set(folder.rglob("*")) == files

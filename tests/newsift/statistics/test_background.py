@@ -12,14 +12,10 @@ from worker.posts.read import Post
 SAID = "Storm over the river"
 
 
-def post(text: str, author: str | None = None, name: str = "1") -> Post:
-    return Post(id=name, platform="plain", text=text, author=author)
-
-
 def drawn(texts: list[str], most: int) -> tuple[list[str], PostSampler]:
     draw = PostSampler(most)
     for text in texts:
-        draw.add(post(text))
+        draw.add(Post("1", "plain", text))
     return [each.text for each in draw.posts()], draw
 
 

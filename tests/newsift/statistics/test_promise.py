@@ -83,11 +83,6 @@ def test_a_promise_lapses_where_what_always_passes_is_too_large_a_part() -> None
     assert promise_lapses(0.019999, 0.004, 0.8)
 
 
-def key(place: int) -> int:
-    """Sorts the matches into an order that has nothing to do with their scores."""
-    return place * 7919 % 10_007
-
-
 def walk(cuts: FrozenCuts, right: list[bool]) -> tuple[CertifyProgress, list[int]]:
     """Label what is asked for, one after the other, and progress each time."""
     label_of = dict[int, bool]()
@@ -124,7 +119,8 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
 def test_one_look_equals_a_look_after_each_label(right: list[bool], precision: float) -> None:
-    scores = [float(place // 2) for place in sorted(range(len(right)), key=key)]
+    order = sorted(range(len(right)), key=lambda place: place * 7919 % 10_007)
+    scores = [float(place // 2) for place in order]
     cuts = FrozenCuts(scores, precision)
     progress, questions = walk(cuts, right)
     at_once = cuts.progress(right.__getitem__)

@@ -50,15 +50,7 @@ def test_rules_allow_or_forbid_a_path(rules: str, path: str, may: bool) -> None:
 
 @pytest.mark.parametrize(
     ("delay", "seconds"),
-    [
-        ("5", 5),
-        ("0.5", 0.5),
-        ("999999", MAX_DELAY_S),
-        ("-1", 0),
-        ("nan", 0),
-        ("x", 0),
-        ("inf", 0),
-    ],
+    [("5", 5), ("0.5", 0.5), ("999999", MAX_DELAY_S), ("-1", 0), ("nan", 0), ("x", 0), ("inf", 0)],
 )
 def test_rules_set_a_bounded_delay(delay: str, seconds: float) -> None:
     assert rule(f"User-agent: *\nCrawl-delay: {delay}").delay == seconds
@@ -264,10 +256,7 @@ def test_the_host_of_a_feed_may_be_inside_but_no_page_outside_leads_there(
 
 
 def test_another_port_of_the_host_of_a_feed_is_not_inside(site: Site, clock: Clock) -> None:
-    with (
-        serving(Site()) as other,
-        pytest.raises(InputError, match="is not a public"),
-    ):
+    with serving(Site()) as other, pytest.raises(InputError, match="is not a public"):
         inside(site, clock).get(f"{other.url}/a")
     assert other.asked == []
 

@@ -14,13 +14,7 @@ from encoder.model.config import Side
 from tests.train import tiny
 from tests.train.data_folder import EVENTS, THINGS, read, training_folder, write
 from tests.train.tiny import reader
-from train.data.corpus import (
-    Corpus,
-    HeldOutKeys,
-    is_training,
-    read_corpus,
-    read_everyday,
-)
+from train.data.corpus import Corpus, HeldOutKeys, is_training, read_corpus, read_everyday
 from train.data.readers import (
     CrisisPost,
     Pair,

@@ -9,7 +9,7 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
 from encoder.score.lexical import SLOTS, Idf, slot
-from encoder.text.tokenizer import Tokenizer, Word
+from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.small_model import LINES
 from tests.train import tiny
@@ -128,10 +128,6 @@ def test_whole_words_are_added_to_the_word_pieces(recipe: Recipe, tmp_path: Path
     assert len(VectorStore(tmp_path / "cache" / TOKENS, WIDTH)) == len(LINES) + 3
 
 
-def having(word: str, texts: list[list[Word]]) -> int:
-    return sum(word in {one.text.lower() for one in text} for text in texts)
-
-
 def test_idf_and_gates_are_those_of_a_count_by_hand(recipe: Recipe, tmp_path: Path) -> None:
     start = make_start(recipe, TEXTS, stored(tmp_path / "cache"))
     reader = Tokenizer(start.vocabulary, Idf(np.ones(SLOTS, np.float32)), recipe.model)
@@ -141,7 +137,9 @@ def test_idf_and_gates_are_those_of_a_count_by_hand(recipe: Recipe, tmp_path: Pa
     articles = [reader.words(story, Side.ARTICLE) for story in stories]
     for word in ("storm", "brexit", "netanyahu", "the", "city"):
         idf, gate = (
-            max(0.0, -math.log(having(word, texts) / len(texts) + 1e-5))
+            max(
+                0.0, -math.log(np.mean([word in {w.text.lower() for w in t} for t in texts]) + 1e-5)
+            )
             for texts in (posts + sentences, posts + articles)
         )
         assert start.idf.table[slot(word)] == pytest.approx(idf, abs=1e-5)

@@ -9,11 +9,7 @@ from encoder.errors import InputError
 from encoder.model.weights import F32
 from tests.train import tiny
 from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, with_cache
-from train.teacher.store import (
-    KEY_BYTES,
-    TeacherPair,
-    VectorStore,
-)
+from train.teacher.store import KEY_BYTES, TeacherPair, VectorStore
 
 
 def vectors(count: int, start: int = 0) -> F32:

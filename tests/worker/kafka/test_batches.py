@@ -49,8 +49,7 @@ class Assignment:
 optional = st.none() | st.binary(max_size=3)
 rows = st.lists(st.tuples(optional, optional, st.integers(1, 3)), max_size=5)
 batches = st.lists(
-    st.tuples(rows, st.integers(-1, 3), st.integers(0, 3), st.booleans(), st.booleans()),
-    max_size=6,
+    st.tuples(rows, st.integers(-1, 3), st.integers(0, 3), st.booleans(), st.booleans()), max_size=6
 )
 
 

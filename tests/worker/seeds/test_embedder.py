@@ -11,7 +11,6 @@ from tests.worker.small_encoder import ARTICLES, ControlTopic, book_of, same, sm
 from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import json_digest
-from worker.seeds.set import SeedSet
 
 
 def keys(rows: Embeddings) -> list[tuple[bytes, bytes]]:
@@ -62,10 +61,6 @@ def embedder(enc: Counting, rate: float = 0.01, threshold: float | None = None) 
 
 def book() -> ControlTopic:
     return book_of(**{name: {"text": text} for name, text in ARTICLES.items()})
-
-
-def fresh(rate: float = 0.01) -> SeedSet:
-    return embedder(Counting(), rate).make(book().snapshot())
 
 
 def test_only_new_articles_and_those_that_return_are_embedded() -> None:
@@ -119,7 +114,8 @@ def test_articles_whose_versions_collide_keep_their_own_vectors(
     maker.make(book_of(a={"text": ARTICLES["flood"]}).snapshot())
     made = maker.make(book().snapshot())
     assert {seed.version for seed in made.seeds} == {"0" * 12}
-    np.testing.assert_array_equal(made.embeddings.dense, fresh().embeddings.dense)
+    fresh = embedder(Counting()).make(book().snapshot())
+    np.testing.assert_array_equal(made.embeddings.dense, fresh.embeddings.dense)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.broker.server import Server, opened
+from tests.broker.server import opened
 from tests.newsift.desk.browser.browser_window import Window
 from tests.newsift.desk.desk_topics import DeskProcess, Place
 
@@ -86,12 +85,6 @@ HEALS_MS = 60_000.0
 ARTICLE = "A fire on the car deck of the ferry Astrid Vane forced passengers into lifeboats."
 
 
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Server]:
-    with opened("embedded", tmp_path / "broker") as server:
-        yield server
-
-
 def test_the_page_recovers_from_a_restart_of_the_desk(
     window: Window, place: Place, desk: DeskProcess
 ) -> None:
@@ -119,19 +112,18 @@ def test_a_page_beyond_the_limit_is_not_updated_until_another_is_closed(window: 
     expect(page.get_by_role("alert")).to_have_count(0, timeout=HEALS_MS)
 
 
-def test_the_page_recovers_from_a_restart_of_the_broker(
-    browser: Browser, own_server: Server, tmp_path: Path
-) -> None:
+def test_the_page_recovers_from_a_restart_of_the_broker(browser: Browser, tmp_path: Path) -> None:
     with (
-        closing(Place(own_server, tmp_path)) as place,
+        opened("embedded", tmp_path / "broker") as server,
+        closing(Place(server, tmp_path)) as place,
         closing(Window(browser, place.desk().address)) as window,
     ):
         window.bears("409", "502")
         there = window.open().get_by_text("the broker answers")
         expect(there).to_be_visible(timeout=HEALS_MS)
-        own_server.stop()
+        server.stop()
         expect(there).to_have_count(0, timeout=HEALS_MS)
-        own_server.start()
+        server.start()
         expect(there).to_be_visible(timeout=HEALS_MS)
         place.send("seeds", ("one", {"text": ARTICLE, "title": "Fire on a ferry"}))
         shown = window.open("seeds").get_by_text("Fire on a ferry").first

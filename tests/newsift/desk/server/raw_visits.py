@@ -12,14 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import (
-    Action,
-    Attachment,
-    EmptyRequest,
-    Endpoint,
-    get_endpoint,
-    post_endpoint,
-)
+from newsift.desk.api import Action, Attachment, EmptyRequest, Endpoint, get_endpoint, post_endpoint
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
 from newsift.operations.messages import notify

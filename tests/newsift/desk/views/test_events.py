@@ -16,7 +16,6 @@ from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
 from newsift.desk.views.events import MAX_LABELS, MAX_LIST_TEXT_CHARS, events, match, matches, story
 from newsift.operations.model_context import ModelContext
-from newsift.operations.times import now_ms
 from tests.broker.clients import until
 from tests.newsift.desk.desk_client import call, open_desk
 from tests.newsift.desk.match_records import HOSTILE, HOUR, label, record
@@ -170,22 +169,6 @@ def test_a_stale_profile_has_a_reason_and_its_seeds_match(
     assert (answer["state"], answer["seeds"]) == ("live", {"live": 2})
     assert answer["thresholds"][0] == 0.25
     assert answer["promise"]["lapsed"] == "its profile is stale"
-
-
-def test_a_promise_lapses_by_the_matches_of_the_last_hour(
-    desk: Desk, kafka: Kafka, context: ModelContext
-) -> None:
-    kafka.fill(POSTS, [b"{}"] * 1000)
-    version = profile(kafka, context.enc, threshold=0.5, promise=PROMISE)
-    by = {"seed_id": "profile|flood", "seed_version": version}
-    now = now_ms()
-    rows = [record(f"{n}", 0.5, now, "flood", group=f"{n}", match=by) for n in range(64)]
-    kafka.fill(MATCHES, [json.dumps(each).encode() for each in rows[:4]])
-    until(lambda: sum(row(desk)["posts"]) == 4 and row(desk)["promise"])
-    lapsed = row(desk)["promise"]["lapsed"]
-    assert "4 of 1,000 posts passed in the last hour" in lapsed  # and 10 do without it
-    kafka.fill(MATCHES, [json.dumps(each).encode() for each in rows[4:]])
-    until(lambda: not row(desk)["promise"]["lapsed"])
 
 
 def test_the_state_of_an_event_is_that_of_its_records(kafka: Kafka) -> None:

@@ -60,11 +60,6 @@ def asks(desk: Desk) -> Any:
     return question()
 
 
-def says(desk: Desk, state: Any, verdict: str) -> Any:
-    post = {"platform": "x", "id": state["question"]["id"], "verdict": verdict}
-    return does(desk, judging.answer, by="ann", kind="certify", queue=state["queue"], **post)
-
-
 def test_a_label_from_the_list_keeps_how_the_post_was_drawn(desk: Desk) -> None:
     def label(post: str, verdict: str) -> Any:
         return does(desk, judging.label_match, by="ann", platform="x", id=post, verdict=verdict)
@@ -76,7 +71,8 @@ def test_a_label_from_the_list_keeps_how_the_post_was_drawn(desk: Desk) -> None:
     first = state["question"]["id"]
     listed = next(name for name in NAMES if name != first)
     assert label(listed, "on") is True
-    says(desk, state, "on")
+    post = {"platform": "x", "id": first, "verdict": "on"}
+    does(desk, judging.answer, by="ann", kind="certify", queue=state["queue"], **post)
     until(lambda: len(labels()) == 2)
     assert (label(first, "on"), label(first, "off")) == (False, True)
     with pytest.raises(InputError, match="judge another"):
