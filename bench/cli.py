@@ -2,27 +2,18 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from bench.measure import ResultTable
+from bench.measure import Report, ResultTable
 from bench.texts import SHARED_DATA
 from newsift.cli.group import CommandGroup
 from train.loop.progress import ProgressLog
 
 Option = TypeVar("Option", bound=Callable[..., Any])
-
-DATA = click.option(
-    "--data", type=click.Path(path_type=Path, exists=True),
-    help="A file or folder of posts: JSON lines (.gz), or a data folder of training; "
-    "the samples if not given.",
-)  # fmt: skip
-ARTICLES = click.option(
-    "--articles", type=click.Path(path_type=Path, exists=True),
-    help="A file or folder of articles, in the format of --data.",
-)  # fmt: skip
 
 
 def require_data(context: click.Context, option: click.Parameter, data: Path | None) -> Path:
@@ -32,16 +23,20 @@ def require_data(context: click.Context, option: click.Parameter, data: Path | N
     return data or SHARED_DATA
 
 
-CRISIS_DATA = click.option(
-    "--data", type=click.Path(path_type=Path, exists=True), callback=require_data,
-    help="A data folder of training, with crises and news (docs/training.md).",
-)  # fmt: skip
-MODEL = click.option(
-    "--model", default="default", show_default=True, help="A model's name or directory."
-)
-KAFKA = click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; default: the embedded one.")
-OPEN_UNIT_RANGE = click.FloatRange(0, 1, min_open=True, max_open=True)
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
+def parse_names(_: click.Context, __: click.Parameter, text: str) -> frozenset[str]:
+    """The names of a list such as a,b."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def parse_numbers(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+    """The numbers of a list such as 1,2."""
+    try:
+        counts = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        counts = ()
+    if not counts or counts[0] < 1:
+        raise click.BadParameter(f"{text!r} is not a list such as 1,2", context, option)
+    return counts
 
 
 def number_option(
@@ -52,9 +47,45 @@ def number_option(
     return click.option(name, type=kind, default=default, show_default=True, help=help_text)
 
 
+DATA = click.option(
+    "--data", type=click.Path(path_type=Path, exists=True),
+    help="A file or folder of posts: JSON lines (.gz), or a data folder of training; "
+    "the samples if not given.",
+)  # fmt: skip
+ARTICLES = click.option(
+    "--articles", type=click.Path(path_type=Path, exists=True),
+    help="A file or folder of articles, in the format of --data.",
+)  # fmt: skip
+CRISIS_DATA = click.option(
+    "--data", type=click.Path(path_type=Path, exists=True), callback=require_data,
+    help="A data folder of training, with crises and news (docs/training.md).",
+)  # fmt: skip
+MODEL = click.option(
+    "--model", default="default", show_default=True, help="A model's name or directory."
+)
+KAFKA = click.option("--kafka", envvar="NEWSIFT_KAFKA", help="A broker; default: the embedded one.")
+OPEN_UNIT_RANGE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
 @click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure newsift on this machine."""
+
+
+def prints_tables(measure: Callable[..., Sequence[ResultTable]]) -> Callable[..., None]:
+    """Add --json, and print the tables that the command returns."""
+
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object in place of tables.")
+    @wraps(measure)
+    def command(as_json: bool, **options: Any) -> None:
+        tables = measure(ProgressLog().progress, **options)
+        if as_json:
+            plain = {table.key: table.plain() for table in tables}
+            click.echo(json.dumps(plain, ensure_ascii=False))
+        else:
+            click.echo("\n\n".join(table.render() for table in tables))
+
+    return command
 
 
 @bench.command()
@@ -63,18 +94,19 @@ def bench() -> None:
 @number_option("--rounds", 7, "Measured rounds, after one that warms up.")
 @number_option("--seconds", 140.0, "Time for the interleaved rows together.", 0)
 @click.option(
-    "--threads", default="1,2", show_default=True, help="Thread counts, separated by commas."
-)
+    "--threads", default="1,2", show_default=True, callback=parse_numbers,
+    help="Thread counts, separated by commas.",
+)  # fmt: skip
 @click.option(
-    "--only", default="", metavar="ROWS", help="Rows and parts by name, separated by commas."
-)
-@JSON
-def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
+    "--only", default="", metavar="ROWS", callback=parse_names,
+    help="Rows and parts by name, separated by commas.",
+)  # fmt: skip
+@prints_tables
+def encoder(report: Report, **options: Any) -> list[ResultTable]:
     """Text to embeddings: newsift's encoder and MiniLM, interleaved."""
     from bench.encoder import EncoderOptions, measure_encoder
 
-    options |= {"threads": parse_numbers(threads, "--threads"), "only": parse_names(only)}
-    print_tables(measure_encoder(EncoderOptions(**options), progress()), as_json)
+    return measure_encoder(EncoderOptions(**options), report)
 
 
 @bench.command()
@@ -84,14 +116,15 @@ def encoder(threads: str, only: str, as_json: bool, **options: Any) -> None:
 @number_option("--posts", 200_000, "Posts on the topic, for the rates.")
 @number_option("--rounds", 3, "How often every row is measured.")
 @number_option("--seconds", 30.0, "How long the latency is measured.")
-@click.option("--only", default="", metavar="PARTS", help="speed, latency, start.")
-@JSON
-def stream(only: str, as_json: bool, **options: Any) -> None:
+@click.option(
+    "--only", default="", metavar="PARTS", callback=parse_names, help="speed, latency, start."
+)
+@prints_tables
+def stream(report: Report, **options: Any) -> list[ResultTable]:
     """The worker on a broker, beside the encoder alone and Faust's agent that does nothing."""
     from bench.stream import StreamOptions, measure_stream
 
-    settings = StreamOptions(only=parse_names(only), **options)
-    print_tables(measure_stream(settings, progress()), as_json)
+    return measure_stream(StreamOptions(**options), report)
 
 
 @bench.command()
@@ -108,24 +141,24 @@ def stream(only: str, as_json: bool, **options: Any) -> None:
 @number_option("--posts", 1_000_000, "Posts on the topic.", 1_000)
 @number_option("--rounds", 3, "How often every program is measured.")
 @number_option("--seconds", 20.0, "The longest time for each.")
-@JSON
-def peers(as_json: bool, **options: Any) -> None:
+@prints_tables
+def peers(report: Report, **options: Any) -> list[ResultTable]:
     """The worker beside MiniLM in two Kafka clients, and Lucene's keyword queries."""
     from bench.peers import PeersOptions, measure_peers
 
-    print_tables(measure_peers(PeersOptions(**options), progress()), as_json)
+    return measure_peers(PeersOptions(**options), report)
 
 
 @bench.command()
 @MODEL
 @CRISIS_DATA
 @number_option("--draws", 10, "Number of streams to draw.")
-@JSON
-def profiles(as_json: bool, **options: Any) -> None:
+@prints_tables
+def profiles(report: Report, **options: Any) -> list[ResultTable]:
     """Events that learn: profiles beside seeds, on labelled crises among news."""
     from bench.profiles import measure_profiles
 
-    print_tables(measure_profiles(report=progress(), **options), as_json)
+    return measure_profiles(report=report, **options)
 
 
 @bench.command()
@@ -134,65 +167,26 @@ def profiles(as_json: bool, **options: Any) -> None:
 @number_option("--repetitions", 2_000, "How often each stream is drawn.")
 @click.option("--precision", type=OPEN_UNIT_RANGE, default=0.8, show_default=True)
 @click.option("--confidence", type=OPEN_UNIT_RANGE, default=0.9, show_default=True)
-@JSON
-def promise(precision: float, confidence: float, as_json: bool, **options: Any) -> None:
+@prints_tables
+def promise(report: Report, **options: Any) -> list[ResultTable]:
     """How often a promised precision is broken, on labelled crises drawn again and again."""
-    from bench.promise import Promise, measure_promise
+    from bench.promise import measure_promise
 
-    print_tables(
-        [measure_promise(promise=Promise(precision, confidence), report=progress(), **options)],
-        as_json,
-    )
+    return measure_promise(report=report, **options)
 
 
 @bench.command()
 @DATA
 @ARTICLES
-@click.option("--seeds", default="10,1000,10000", show_default=True, help="Numbers of seeds.")
+@click.option(
+    "--seeds", "counts", default="10,1000,10000", show_default=True, callback=parse_numbers,
+    help="Numbers of seeds.",
+)  # fmt: skip
 @number_option("--posts", 20_000, "Posts compared with the seeds.")
 @MODEL
-@JSON
-def seeds(seeds: str, as_json: bool, **options: Any) -> None:
+@prints_tables
+def seeds(report: Report, **options: Any) -> list[ResultTable]:
     """Many seeds: start-up time, update time, matching, memory, posts that match."""
     from bench.seeds import measure_seeds
 
-    counts = parse_numbers(seeds, "--seeds")
-    print_tables(measure_seeds(counts=counts, report=progress(), **options), as_json)
-
-
-@bench.command()
-@CRISIS_DATA
-@MODEL
-@JSON
-def stories(as_json: bool, **options: Any) -> None:
-    """Which matches say the same: retweets and near copies against random pairs, by score."""
-    from bench.stories import measure_stories
-
-    print_tables(measure_stories(report=progress(), **options), as_json)
-
-
-def progress() -> Callable[[str], None]:
-    return ProgressLog().progress
-
-
-def print_tables(tables: Sequence[ResultTable], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({table.key: table.plain() for table in tables}, ensure_ascii=False))
-    else:
-        click.echo("\n\n".join(table.render() for table in tables))
-
-
-def parse_names(text: str) -> frozenset[str]:
-    """The names of a list such as a,b."""
-    return frozenset(name.strip() for name in text.split(",") if name.strip())
-
-
-def parse_numbers(text: str, option: str) -> tuple[int, ...]:
-    """The numbers of a list such as 1,2."""
-    try:
-        counts = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        counts = ()
-    if not counts or counts[0] < 1:
-        raise click.BadParameter(f"{text!r} is not a list such as 1,2", param_hint=option)
-    return counts
+    return measure_seeds(report=report, **options)

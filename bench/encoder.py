@@ -1,58 +1,51 @@
-"""`newsift bench encoder`: posts a second of every path, one post alone, the start, the errors."""
+"""`newsift bench encoder`: posts a second of every path, one post alone, the start."""
 
 import json
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, partial
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bench.measure import (
     NotAvailable,
     Report,
     ResultTable,
-    RowKey,
     Run,
     describe,
+    fresh_process,
     interleave,
     number,
     percentile,
+    rate_of,
     ratio,
-    set_threads,
     spread,
 )
-from bench.texts import ROOT, read_posts
+from bench.texts import read_posts
 from encoder import Encoder, load
 from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.errors import InputError
 from encoder.model.config import Side
-from encoder.model.siamese import Siamese
 from encoder.model.weights import I32, I64
 from encoder.support.threads import ThreadPool
-from encoder.text.tokenizer import Tokenizer, Tokens
+from encoder.text.tokenizer import Tokenizer
 from train.teacher.minilm import Teacher
 
 BATCH = 256
-MINILM_BATCH, MINILM_POSTS = 32, 256
+MINILM_BATCH = 32
 POSTS, EARLIER = 98_304, 32_768
 STARTS = 3
-CHECK_POSTS = 200  # posts whose vectors are compared with exact ones
-
-IdBatch = tuple[I32, I64]
+REST_S = 0.03  # until the threads of the previous row are idle
 
 
 class Workload:
-    """The same real posts for every row, and what a row needs to read them.
+    """The same real posts for every row, and the encoders that read them.
 
     A stream has new posts of mostly old words. So a path with a cache of words reads the earlier
     posts first, and is then measured on other posts.
@@ -64,6 +57,9 @@ class Workload:
         self.posts, self.earlier = texts[count:], texts[:count] or texts
         self.model = model
         self.encoder = cache(self._encoder)
+        model_read = self.encoder(1).model
+        config = model_read.weights.config
+        self.tokens = Tokenizer(model_read.vocabulary, model_read.idf, config).posts(self.posts)
 
     def _encoder(self, threads: int) -> Encoder:
         """The whole encoder on the CPU with a number of threads, after the earlier posts."""
@@ -71,82 +67,68 @@ class Workload:
         enc.posts(self.earlier)
         return enc
 
-    @cached_property
-    def tokens(self) -> Tokens:
-        """All posts as ids."""
-        model = self.encoder(1).model
-        return Tokenizer(model.vocabulary, model.idf, model.weights.config).posts(self.posts)
-
-    def batches(self, texts: list[str], size: int) -> Iterator[list[str]]:
-        """Full batches in order, repeated for ever; too few texts make one batch."""
-        return cycle([texts[low : low + size] for low in starts(len(texts), size)])
-
-    def ids(self, low: int, size: int) -> IdBatch:
-        """Some posts as ids and offsets."""
-        offsets = self.tokens.offsets[low : low + size + 1]
+    def ids(self, low: int) -> tuple[I32, I64]:
+        """A batch of posts as ids and offsets."""
+        offsets = self.tokens.offsets[low : low + BATCH + 1]
         ids = np.ascontiguousarray(self.tokens.ids[offsets[0] : offsets[-1]])
         return ids, offsets - offsets[0]
 
 
-def starts(count: int, size: int) -> list[int]:
+def starts(count: int) -> list[int]:
     """The starts of the full batches; 0 if none is full."""
-    return [*range(0, count - size + 1, size)] or [0]
+    return [*range(0, count - BATCH + 1, BATCH)] or [0]
 
 
-class BenchRow(NamedTuple):
-    """One line of the table: what is measured, and how it is prepared for a number of threads."""
-
-    name: str
-    prepare: Callable[[Workload, int], Run]
-
-
-def kernel(work: Workload, threads: int) -> Run:
-    """A run that takes the next batches of ids through the kernel, one on each thread."""
-    batches = cycle([work.ids(low, BATCH) for low in starts(len(work.posts), BATCH)])
-    path, pool = GatedMeanKernel(work.encoder(1).model.weights), ThreadPool(threads)
-
-    def forward(batch: IdBatch) -> int:
-        path.forward(*batch, Side.POST)
-        return len(batch[1]) - 1
-
-    return lambda: sum(pool.map(forward, islice(batches, threads)))
-
-
-def over_texts(batches: Iterator[list[str]], embed: Callable[[list[str]], object]) -> Run:
-    """A run that takes the next batch of texts through a function."""
+def over_texts(texts: list[str], embed: Callable[[list[str]], object]) -> Run:
+    """A run that takes the next full batch of texts through a function."""
+    parts = cycle([texts[low : low + BATCH] for low in starts(len(texts))])
 
     def run() -> int:
-        texts = next(batches)
-        embed(texts)
-        return len(texts)
+        part = next(parts)
+        embed(part)
+        return len(part)
 
     return run
 
 
-def whole(work: Workload, posts: list[str], threads: int) -> Run:
+def kernel(work: Workload, threads: int) -> Run:
+    """A run that takes the next batches of ids through the kernel, one on each thread."""
+    parts = cycle([work.ids(low) for low in starts(len(work.posts))])
+    path, pool = GatedMeanKernel(work.encoder(1).model.weights), ThreadPool(threads)
+
+    def forward(batch: tuple[I32, I64]) -> int:
+        path.forward(*batch, Side.POST)
+        return len(batch[1]) - 1
+
+    return lambda: sum(pool.map(forward, islice(parts, threads)))
+
+
+def whole(work: Workload, threads: int) -> Run:
     """All of newsift, text in, both halves of the embedding out."""
-    return over_texts(work.batches(posts, BATCH), work.encoder(threads).posts)
+    return over_texts(work.posts, work.encoder(threads).posts)
 
 
-def minilm(work: Workload) -> Run:
+def again(work: Workload, threads: int) -> Run:
+    return over_texts(work.earlier, work.encoder(threads).posts)
+
+
+def minilm(work: Workload, _: int) -> Run:
     """MiniLM as sentence-transformers runs it."""
     try:
         teacher = Teacher(MINILM_BATCH)
     except InputError as error:
         raise NotAvailable(str(error)) from error
-    return over_texts(work.batches(work.posts, MINILM_POSTS), teacher.texts)
+    return over_texts(work.posts, teacher.texts)
 
 
-ROWS = {
-    "kernel": BenchRow("gated mean, kernel: ids → vectors", kernel),
-    "whole": BenchRow(
-        "whole encoder: text → embeddings", lambda work, t: whole(work, work.posts, t)
-    ),
-    "again": BenchRow(
-        "whole encoder, texts it has read before", lambda work, t: whole(work, work.earlier, t)
-    ),
-    "minilm": BenchRow("MiniLM, sentence-transformers", lambda work, _: minilm(work)),
+# By its name for --only: how a row is called, and how it is prepared for a number of threads.
+ROWS: dict[str, tuple[str, Callable[[Workload, int], Run]]] = {
+    "kernel": ("gated mean, kernel: ids → vectors", kernel),
+    "whole": ("whole encoder: text → embeddings", whole),
+    "again": ("whole encoder, texts it has read before", again),
+    "minilm": ("MiniLM, sentence-transformers", minilm),
 }
+PARTS = ("single", "start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,61 +143,63 @@ class EncoderOptions:
 
 def measure_encoder(options: EncoderOptions, report: Report) -> list[ResultTable]:
     """Measure the rows, interleaved, and the parts."""
-    model, only, seconds = options.model, options.only, options.seconds
-    work = Workload(options.data, model)
-    parts: dict[str, Callable[[], ResultTable]] = {
-        "single": lambda: single(work, seconds / 50),
-        "start": lambda: fresh_starts(model),
-        "errors": lambda: errors(work),
-    }
-    if unknown := only - ROWS.keys() - parts.keys():
-        names = ", ".join(sorted({*ROWS, *parts}))
+    if unknown := options.only - {*ROWS, *PARTS}:
+        names = ", ".join(sorted({*ROWS, *PARTS}))
         raise InputError(f"--only: {', '.join(sorted(unknown))} is not a row; choose from {names}")
-    keys = [(name, t) for t in options.threads for name in ROWS if not only or name in only]
+    only, work = options.only or {*ROWS, *PARTS}, Workload(options.data, options.model)
     mean = float(np.diff(work.tokens.offsets).mean())
     tables = [ResultTable.where(describe() | {
         "texts": f"{len(work.posts):,} posts, {number(mean)} tokens each: {work.source}",
         "read before": f"{len(work.earlier):,} posts, others than these",
         "model": f"{work.model}, path {work.encoder(1).path}",
     })]  # fmt: skip
-    tables += [speed(work, keys, options.rounds, seconds, report)] if keys else []
-    for name, make in parts.items():
-        if not only or name in only:
-            report(f"part: {name}")
-            tables.append(make())
+    if rows := [name for name in ROWS if name in only]:
+        tables.append(speed(work, rows, options, report))
+    if "single" in only:
+        tables.append(single(work, options.seconds / 50))
+    if "start" in only:
+        tables.append(fresh_starts(options.model))
     return tables
 
 
-def speed(
-    work: Workload, keys: list[RowKey], rounds: int, seconds: float, report: Report
-) -> ResultTable:
-    """The rates of every row that runs here, and the reason for every row that does not."""
-    runs: dict[RowKey, Run] = {}
+def speed(work: Workload, rows: list[str], options: EncoderOptions, report: Report) -> ResultTable:
+    """All rows, interleaved; the first round warms up and is dropped."""
+    runs: dict[tuple[str, int], Run] = {}
     absent = []
-    for name, threads in keys:
-        report(f"preparing {name}, {threads}")
-        try:
-            runs[name, threads] = ROWS[name].prepare(work, threads)
-        except NotAvailable as error:
-            absent.append(f"{ROWS[name].name}, {threads}: {error}")
-    rates = interleave(runs, rounds, seconds / max(1, len(runs) * (rounds + 1)), report)
-    rows = [
-        (ROWS[name].name, threads, *spread(values),
-         ratio(values, rates.get(("minilm", threads), [])))
-        for (name, threads), values in rates.items()
-    ]  # fmt: skip
+    for threads in options.threads:
+        for name in rows:
+            title, prepare = ROWS[name]
+            report(f"preparing {name}, {threads}")
+            try:
+                runs[title, threads] = prepare(work, threads)
+            except NotAvailable as error:
+                absent.append(f"{title}, {threads}: {error}")
+    seconds = options.seconds / max(1, len(runs) * (options.rounds + 1))
+    timed = {key: partial(rate_on, key[1], run, seconds) for key, run in runs.items()}
+    rates = {key: own[1:] for key, own in interleave(timed, options.rounds + 1, report).items()}
+    table = [
+        (title, threads, *spread(own), ratio(own, rates.get((ROWS["minilm"][0], threads), [])))
+        for (title, threads), own in rates.items()
+    ]
     header = ("row", "threads", "posts/s", "lowest", "highest", "× MiniLM")
-    return ResultTable("posts", "Posts", header, rows, absent)
+    return ResultTable("posts", "Posts", header, table, absent)
+
+
+def rate_on(threads: int, run: Run, seconds: float) -> float:
+    """Items a second, on a number of threads of torch and of the tokenizers in Rust."""
+    torch.set_num_threads(threads)
+    os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
+    time.sleep(REST_S)
+    return rate_of(run, seconds)
 
 
 def single(work: Workload, seconds: float) -> ResultTable:
     """How long a post takes alone, text in, embedding out; at least five of them."""
-    set_threads(1)
-    posts, enc = work.batches(work.posts, 1), work.encoder(1)
+    posts, enc = cycle(work.posts), work.encoder(1)
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
-        text = next(posts)
+        text = [next(posts)]
         began = time.perf_counter()
         enc.posts(text)
         times.append(1e3 * (time.perf_counter() - began))
@@ -228,31 +212,19 @@ PROGRAM = """
 import json, pathlib, sys, time
 import encoder
 enc = encoder.load(sys.argv[1], device="cpu")
-loaded = time.time()
 enc.posts(["a van hits pedestrians in Toronto"])
 embedded, status = time.time(), pathlib.Path("/proc/self/status").read_text()
-memory = [int(status.split(key)[1].split()[0]) / 1024 for key in ("VmRSS:", "VmHWM:")]
-print(json.dumps([loaded, embedded, time.process_time(), *memory, "torch" in sys.modules]))
+resident = int(status.split("VmRSS:")[1].split()[0]) / 1024
+print(json.dumps([embedded, resident, "torch" in sys.modules]))
 """
-START_ROWS = (
-    "process start to loaded model, s", "process start to first embedding, s",
-    "CPU time of all threads until then, s", "resident memory then, MB", "peak memory, MB",
-    "torch imported",
-)  # fmt: skip
+START_ROWS = ("process start to first embedding, s", "resident memory then, MB", "torch imported")
 
 
 def fresh_start(model: str) -> list[float]:
     """Start a process, load the model and embed one post: the figures of START_ROWS."""
-    # With PYTHONDONTWRITEBYTECODE, Python would compile all of numba at every start.
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-c", PROGRAM, model]
     began = time.time()
-    child = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    if child.returncode != 0:
-        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
-        raise NotAvailable(f"a fresh process failed: {last}")
-    loaded_at, embedded_at, *others = json.loads(child.stdout.splitlines()[-1])
-    return [loaded_at - began, embedded_at - began, *others]
+    embedded_at, *others = json.loads(fresh_process(PROGRAM, model))
+    return [embedded_at - began, *others]
 
 
 def fresh_starts(model: str) -> ResultTable:
@@ -260,26 +232,3 @@ def fresh_starts(model: str) -> ResultTable:
     _, *figures = [fresh_start(model) for _ in range(STARTS + 1)]
     rows = list(zip(START_ROWS, map(median, zip(*figures, strict=True)), strict=True))
     return ResultTable("start", f"Start, warm cache, median of {STARTS}", ("", "fresh"), rows)
-
-
-def errors(work: Workload) -> ResultTable:
-    """The kernel's largest errors against float64 by the torch model."""
-    ids, offsets = work.ids(0, CHECK_POSTS)
-    weights = work.encoder(1).model.weights
-    with torch.inference_mode():
-        model = Siamese.from_weights(weights).double().eval()
-        exact = model(torch.from_numpy(ids).long(), torch.from_numpy(offsets), Side.POST).numpy()
-    vectors = np.asarray(GatedMeanKernel(weights).forward(ids, offsets, Side.POST), np.float64)
-    title = f"Largest error against float64, {CHECK_POSTS} posts and all their pairs"
-    header = ("path", "embedding, relative", "score")
-    return ResultTable("errors", title, header, [("kernel", *deviation(vectors, exact))])
-
-
-def deviation(vectors: NDArray[np.float64], exact: NDArray[np.float64]) -> tuple[float, float]:
-    """The largest relative distance of a vector, and of a cosine between any two."""
-    lengths = np.linalg.norm(exact, axis=1)
-    real = lengths > 0
-    distance = np.linalg.norm(vectors - exact, axis=1)
-    a, b = (x[real] / np.linalg.norm(x[real], axis=1, keepdims=True) for x in (vectors, exact))
-    far = (distance[real] / lengths[real]).max(initial=0)
-    return float(far), float(np.abs(a @ a.T - b @ b.T).max(initial=0))

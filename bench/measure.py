@@ -1,27 +1,28 @@
 """Measuring: rows in turn, ratios within a round, medians over the rounds; and tables."""
 
+import json
 import math
 import os
 import platform
 import re
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from bench.texts import ROOT
 from train.protocol.report import align
 from worker.errors import RunError
 
+Row = TypeVar("Row")
+Result = TypeVar("Result")
 Run = Callable[[], int]  # does one batch of work and returns its number of items
 Report = Callable[[str], None]  # shows progress
-RowKey = tuple[str, int]  # name and threads
-Rates = dict[RowKey, list[float]]  # items a second of each round
-
-REST_S = 0.03
 
 
 class NotAvailable(RunError):
@@ -34,23 +35,15 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def interleave(
-    runs: Mapping[RowKey, Run],
-    rounds: int,
-    seconds: float,
-    report: Report = lambda line: None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Rates:
-    """Run each row once a round for a fixed time; the first round warms up and is dropped."""
-    rates: Rates = {key: [] for key in runs}
-    for i in range(rounds + 1):
-        for (name, threads), run in runs.items():
-            report(f"round {i} of {rounds}: {name}, {threads}")
-            set_threads(threads)
-            time.sleep(REST_S)  # until the threads of the previous row are idle
-            rate = rate_of(run, seconds, clock)
-            if i > 0:
-                rates[name, threads].append(rate)
-    return rates
+    runs: Mapping[Row, Callable[[], Result]], rounds: int, report: Report
+) -> dict[Row, list[Result]]:
+    """Run each row once a round, so that what else the machine does falls on all of them."""
+    results: dict[Row, list[Result]] = {row: [] for row in runs}
+    for number in range(rounds):
+        for row, run in runs.items():
+            report(f"round {number + 1} of {rounds}: {row}")
+            results[row].append(run())
+    return results
 
 
 def rate_of(run: Run, seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
@@ -72,16 +65,28 @@ def ratio(rates: Sequence[float], reference: Sequence[float]) -> float | None:
 
 def percentile(values: Sequence[float], share: float) -> float:
     """The smallest value that at least this share of the values does not exceed."""
-    rank = min(max(ceil(share * len(values)), 1), len(values))
+    rank = min(max(math.ceil(share * len(values)), 1), len(values))
     return sorted(values)[rank - 1]
 
 
-def set_threads(threads: int) -> None:
-    """Set the threads of torch and of the Rust tokenizers, which are global."""
-    import torch
+def fresh_process(program: str, model: str, texts: Sequence[str] = ()) -> str:
+    """What a program in Python prints that is given a model, and texts as JSON on its input."""
+    # With PYTHONDONTWRITEBYTECODE, Python would compile all modules at each start.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    child = subprocess.run(
+        [sys.executable, "-c", program, model], input=json.dumps(texts), env=env, cwd=ROOT,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if child.returncode:
+        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        raise NotAvailable(f"a fresh process failed: {last}")
+    return child.stdout
 
-    torch.set_num_threads(threads)
-    os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
+
+def resident(pid: int) -> float:
+    """The memory of a process in MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def describe() -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 `newsift bench peers` starts `python -m bench.peer_programs CLIENT` with the job in BENCH_PEER, and
 ends it. Each client writes the id of the post, the seed and the score of every match, and commits
-posts after the broker has acknowledged their matches.
+posts after the broker has acknowledged their matches. `newsift bench stream` starts the one that
+does nothing.
 """
 
 import asyncio
@@ -65,13 +66,13 @@ class MiniLM:
 class PeerJob(msgspec.Struct, frozen=True):
     """Where the posts are, where the matches go, and what a match is."""
 
-    kafka: str
-    group: str
-    posts: str
-    matches: str
-    seeds: str  # a file of their unit vectors [k, d]
-    threshold: float
-    jar: str  # of MiniLM
+    kafka: str = ""
+    group: str = ""
+    posts: str = ""
+    matches: str = ""
+    seeds: str = ""  # a file of their unit vectors [k, d]
+    threshold: float = 0.0
+    jar: str = ""  # of MiniLM
 
 
 class SeedScore(msgspec.Struct, frozen=True):
@@ -127,17 +128,10 @@ def run_confluent(job: PeerJob) -> None:
 
 def run_faust(job: PeerJob) -> None:
     """Faust's agent that takes batches, and waits for the matches of a batch together."""
-    import faust
-
-    matcher = PeerMatcher(job)
-    app = faust.App(
-        job.group, broker=f"kafka://{job.kafka}", topic_disable_leader=True, web_enabled=False,
-        broker_commit_interval=0.5,
-    )  # fmt: skip
-    posts = app.topic(job.posts, value_type=bytes, value_serializer="raw")
+    matcher, app = PeerMatcher(job), faust_app(job)
     output = app.topic(job.matches, value_type=bytes, value_serializer="raw")
 
-    @app.agent(posts)
+    @app.agent(app.topic(job.posts, value_type=bytes, value_serializer="raw"))
     async def match(stream: Any) -> None:
         async for events in stream.noack().take_events(BATCH, within=0.1):
             values = [event.value for event in events]
@@ -150,21 +144,44 @@ def run_faust(job: PeerJob) -> None:
             for event in events:
                 event.ack()
 
-    sys.argv = ["faust", "worker", "--without-web", "--loglevel", "error"]
     app.main()
+
+
+def run_nothing(job: PeerJob) -> None:
+    """Faust as its manual shows it: an agent that takes one event after the other."""
+    app = faust_app(job)
+
+    @app.agent(app.topic(job.posts, value_type=bytes, value_serializer="raw"))
+    async def nothing(stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    app.main()
+
+
+def faust_app(job: PeerJob) -> Any:
+    """An app whose main() is its worker."""
+    import faust
+
+    sys.argv = ["faust", "worker", "--without-web", "--loglevel", "error"]
+    return faust.App(
+        job.group, broker=f"kafka://{job.kafka}", topic_disable_leader=True, web_enabled=False,
+        broker_commit_interval=0.5,
+    )  # fmt: skip
 
 
 CLIENTS: dict[str, Callable[[PeerJob], None]] = {
     "confluent-kafka": run_confluent,
     "Faust, take()": run_faust,
 }
+NOTHING = ("-m", "bench.peer_programs", "nothing")
 
 
 def main() -> None:
     """Run the client that is named, with the job in BENCH_PEER."""
     try:
         job = msgspec.json.decode(os.environ["BENCH_PEER"], type=PeerJob)
-        CLIENTS[sys.argv[1]](job)
+        (CLIENTS | {NOTHING[-1]: run_nothing})[sys.argv[1]](job)
     except (KeyError, IndexError, msgspec.MsgspecError) as error:
         raise InputError(f"BENCH_PEER: {error}; newsift bench peers starts this") from error
 

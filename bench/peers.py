@@ -1,44 +1,35 @@
 """`newsift bench peers`: the worker beside what a user would write, on one broker."""
 
-import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from zipfile import BadZipFile
 
-import msgspec
 import numpy as np
 
 import encoder
 from bench.lucene_words import LuceneWords
-from bench.measure import Cell, NotAvailable, Report, ResultTable, describe, percentile
+from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, percentile, ratio
 from bench.peer_programs import CLIENTS, MiniLM, PeerJob
-from bench.stream import (
+from bench.programs import RATE, Start, latencies_of, running_peer, running_worker, speed_of
+from bench.stream import MODEL
+from bench.texts import read_articles, read_posts
+from bench.topics import (
     FEW,
-    MODEL,
-    PARTITIONS,
     POSTS,
+    SAMPLE,
     SHARE,
     BenchTopics,
     Record,
-    Speed,
-    WatchedWorker,
     broker,
-    latencies,
     post_records,
-    running_worker,
     seed_records,
-    threshold_for,
-    watch,
+    where,
 )
-from bench.texts import ROOT, read_articles, read_posts
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from train.data.readers import SkippedRows, TrainingArticle, split_of_event
@@ -46,9 +37,7 @@ from train.protocol.peers import Scorer, encoder_scorer
 from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
 from train.teacher.minilm import whole
 
-SAMPLE = 4_096  # posts that the threshold of equal matches is taken from
 SEEDS = "seeds"
-RATE = 1_000  # posts a second, for the latency
 ARTICLE_PIECES = 256
 WARM_S = 15.0  # until a program has its partitions
 PASS = 0.001  # of everyday posts, at each article's threshold
@@ -71,30 +60,6 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class PeerProcess:
-    """A peer's program as a WatchedProcess."""
-
-    process: "subprocess.Popen[bytes]"
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def check(self) -> None:
-        code = self.process.poll()
-        if code is not None:
-            raise NotAvailable(f"a peer's program ended with exit code {code}; see its output")
-
-    def wait_until_ready(self, patience: float) -> float:
-        """Check that it runs; it is ready at its first commit, which `watch` awaits."""
-        self.check()
-        return 0.0
-
-
-Start = Callable[[BenchTopics], AbstractContextManager[WatchedWorker]]
-
-
-@dataclass(frozen=True, slots=True)
 class PeersOptions:
     kafka: str | None
     data: Path
@@ -114,22 +79,15 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
         encoder.load(MODEL, device="cpu") as enc,
         tempfile.TemporaryDirectory() as folder,
     ):
-        threshold = threshold_for(enc, texts, articles, SHARE)
         peers = [minilm_peer(options.minilm)] if options.minilm else []
         peers += [lucene_peer(options.lucene, texts)] if options.lucene else []
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
         starts |= peer_starts(peers, texts, articles, Path(folder))
-        seeds = list(seed_records(articles, threshold))
-        where = ResultTable.where(describe() | {
-            "broker": options.kafka or "the embedded one; a real Kafka by --kafka",
-            "texts": f"{len(texts):,} posts, {len(articles)} articles: {source}",
-            "matches": f"thresholds set so that {SHARE:.0%} of the posts match",
-        })  # fmt: skip
-        scorers: dict[str, Scorer] = {"newsift": encoder_scorer(enc)}
-        scorers |= {peer.name: peer.score for peer in peers}
+        seeds = seed_records(enc, texts, articles)
+        scorers = {"newsift": encoder_scorer(enc)} | {peer.name: peer.score for peer in peers}
         return [
-            where,
-            speed(options, kafka, starts, texts, seeds, report),
+            where(options.kafka, len(texts), len(articles), source),
+            PeerSpeeds(options, kafka, texts, seeds, report).table(starts),
             quality(options.data, scorers, report),
         ]
 
@@ -183,90 +141,52 @@ def peer_starts(
         threshold = float(np.quantile(best, 1 - SHARE))
         file = folder / f"seeds-{number}"
         peer.write_seeds(articles, file)
+        job = PeerJob(seeds=str(file), threshold=threshold, jar=peer.jar)
         for name, command in peer.programs.items():
-            starts[name] = partial(running_peer, peer, command, file, threshold)
+            starts[name] = partial(running_peer, command=command, job=job)
     return starts
 
 
-@contextmanager
-def running_peer(
-    peer: Peer, command: Sequence[str], seeds: Path, threshold: float, topics: BenchTopics
-) -> Iterator[WatchedWorker]:
-    """A peer's program, for the length of the block."""
-    group = f"{topics.prefix}-peer-{time.time_ns():x}"
-    job = PeerJob(
-        kafka=topics.kafka, group=group, posts=topics.name("posts"), matches=topics.name("matches"),
-        seeds=str(seeds), threshold=threshold, jar=peer.jar,
-    )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(
-            command,
-            env=os.environ | {
-                "BENCH_PEER": msgspec.json.encode(job).decode(), "PYTHONPATH": str(ROOT),
-            },
-            cwd=folder, stdout=subprocess.DEVNULL,
+@dataclass(frozen=True, slots=True)
+class PeerSpeeds:
+    """Every program on the same posts and articles."""
+
+    options: PeersOptions
+    kafka: str
+    texts: Sequence[str]
+    seeds: Sequence[Record]
+    report: Report
+
+    def table(self, starts: Mapping[str, Start]) -> ResultTable:
+        """Every program once a round, for the same time at most; then the latency of the fast."""
+        topics, options = BenchTopics.create(self.kafka, {SEEDS: self.seeds}), self.options
+        self.report(f"publishing {options.posts:,} posts")
+        topics.publish("posts", post_records(self.texts, options.posts))
+        runs = {
+            name: partial(speed_of, start, topics, options.posts, options.seconds)
+            for name, start in starts.items()
+        }
+        results = interleave(runs, options.rounds, self.report)
+        own_rates = [speed.rate for speed in results["newsift"]]
+        rows: list[tuple[Cell, ...]] = []
+        for name, speeds in results.items():
+            rates = [speed.rate for speed in speeds]
+            costs = (median(speed.cpu or 0.0 for speed in speeds), speeds[-1].resident)
+            late = self._latency(name, starts[name]) if median(rates) > 1.2 * RATE else (None, None)
+            rows.append((name, median(rates), ratio(own_rates, rates), *costs, *late))
+        header = (
+            "program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB",
+            f"p50 ms at {RATE:,}/s", "p99 ms",
         )  # fmt: skip
-        try:
-            yield WatchedWorker(PeerProcess(process), group)
-        finally:
-            process.kill()
-            process.wait()
+        title = "The same posts and articles, medians of the rounds"
+        return ResultTable("peers", title, header, rows)
 
-
-def speed(
-    options: PeersOptions, kafka: str, starts: Mapping[str, Start], texts: Sequence[str],
-    seeds: Sequence[Record], report: Report,
-) -> ResultTable:  # fmt: skip
-    """Every program once a round over the same posts, for the same time at most."""
-    topics = make_topics(kafka, seeds)
-    report(f"publishing {options.posts:,} posts")
-    topics.publish("posts", post_records(texts, options.posts))
-    runs: dict[str, list[Speed]] = {name: [] for name in starts}
-    memory: dict[str, float] = {}
-    for number in range(options.rounds):
-        for name, start in starts.items():
-            report(f"round {number + 1} of {options.rounds}: {name}")
-            with start(topics) as program:
-                program.wait_until_ready()
-                runs[name].append(watch(program, topics, options.posts, options.seconds))
-                memory[name] = program.resident()
-    rows: list[tuple[Cell, ...]] = []
-    for name, own_runs in runs.items():
-        report(f"latency of {name}")
-        rate = median(run.rate for run in own_runs)
-        slower = median(a.rate / b.rate for a, b in zip(runs["newsift"], own_runs, strict=True))
-        costs = (median(run.cpu or 0.0 for run in own_runs), memory[name])
-        late: tuple[float | None, ...] = (None, None)
-        if rate > 1.2 * RATE:
-            late = latency(make_topics(kafka, seeds), starts[name], texts, options.seconds)
-        rows.append((name, rate, slower, *costs, *late))
-    header = (
-        "program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB",
-        f"p50 ms at {RATE:,}/s", "p99 ms",
-    )  # fmt: skip
-    return ResultTable("peers", "The same posts and articles, medians of the rounds", header, rows)
-
-
-def make_topics(kafka: str, seeds: Sequence[Record]) -> BenchTopics:
-    """New topics, and the articles as newsift's seeds."""
-    topics = BenchTopics.fresh(kafka)
-    for role in ("posts", "matches", "rejected"):
-        topics.create(role, PARTITIONS, {})
-    topics.create(SEEDS, 1, {"cleanup.policy": "compact"})
-    topics.publish(SEEDS, seeds)
-    return topics
-
-
-def latency(
-    topics: BenchTopics, start: Start, texts: Sequence[str], seconds: float
-) -> tuple[float, float]:
-    """Milliseconds from a post to its match: the median and the 99th percentile."""
-    with start(topics) as program:
-        program.wait_until_ready()
-        values = latencies(topics, program, texts, RATE, seconds, WARM_S)
-    if not values:
-        raise NotAvailable(f"no match came in {seconds:g} s; give more with --seconds")
-    return percentile(values, 0.5), percentile(values, 0.99)
+    def _latency(self, name: str, start: Start) -> tuple[float, float]:
+        """Milliseconds from a post to its match: the median and the 99th percentile."""
+        self.report(f"latency of {name}")
+        topics = BenchTopics.create(self.kafka, {SEEDS: self.seeds})
+        times = latencies_of(start, topics, self.texts, self.options.seconds, WARM_S)
+        return percentile(times, 0.5), percentile(times, 0.99)
 
 
 def quality(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:

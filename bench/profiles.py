@@ -1,8 +1,6 @@
 """The methods to compare posts with an event that the bench sets side by side."""
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from itertools import chain, product
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 import encoder
 from bench.crises import CrisisDraw, CrisisPosts, crises_among_news
-from bench.measure import Cell, Report, ResultTable
+from bench.measure import Report, ResultTable
 from encoder.embeddings import thresholds
 from encoder.model.weights import F32, I64
 from newsift.statistics.feedback import (
@@ -127,7 +125,7 @@ def score_with(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> Meth
 
 
 RATES = (50, 200, 500)
-MIDDLE = RATES.index(200)
+MIDDLE = 200
 SILENT = 0
 # A row: the method, and the rate of posts on the event while it learns; None: the judged rate.
 ROWS: dict[str, tuple[Method, int | None]] = {
@@ -139,85 +137,55 @@ ROWS: dict[str, tuple[Method, int | None]] = {
     "learned, a burst seen": (with_history, None),
     "learned from 1 in 1,000": (without_labels, 1000),
     "the same, 10 labels": (with_labels, 1000),
-    "the same, a burst seen": (with_history, 1000),
     "silent stream": (without_labels, SILENT),
     "the same, 10 labels off": (with_labels, SILENT),
     "the same, no burst seen": (with_history, SILENT),
     "silent, a flood by one author": (with_flood, SILENT),
 }
+HEADER = (
+    "event", "method", *(f"1 in {rate}" for rate in RATES),
+    "off topic", "recall", "news in 1,000", "β",
+)  # fmt: skip
 REMARKS = (
     "Precision × 100 at 80 % recall, on posts that trained no profile; means of the draws.",
     "off topic: AUC × 100 against posts gathered with the event's, off it. At the automatic",
     "threshold (1 in 1,000 of the background): recall × 100, and how many of 1,000 news pass.",
 )
 
-
-class ProfileFigures(NamedTuple):
-    """The figures of a row on an event: of one draw, or the mean of several."""
-
-    precision: tuple[float, ...]  # at each of the rates
-    off_topic: float
-    recall: float
-    passes: float
-    beta: float
+Figures = NDArray[np.float64]  # those of HEADER
 
 
 def measure_profiles(model: str, data: Path, draws: int, report: Report) -> list[ResultTable]:
-    """Every row on every crisis."""
-    figures: dict[str, dict[str, ProfileFigures]] = {}
+    """Every method on every crisis, and the means over the crises."""
+    figures: dict[str, list[Figures]] = {}
     with encoder.load(model, device="cpu") as enc:
         for crisis in crises_among_news(enc, data):
-            figures[crisis.name] = {row: mean_of(crisis, row, draws, report) for row in ROWS}
-    events = [event.replace("_", " ") for event in figures]
-    precision: list[list[Cell]] = []
-    threshold: list[list[Cell]] = []
-    for row in ROWS:
-        own = [figures[event][row] for event in figures]
-        mean = mean_figures(own)
-        precision.append([
-            row, *(100 * event.precision[MIDDLE] for event in own),
-            *(100 * share for share in mean.precision), 100 * mean.off_topic, mean.beta,
-        ])  # fmt: skip
-        cells = ((100 * one.recall, 1000 * one.passes, 100 * one.off_topic) for one in own)
-        threshold.append([row, *chain.from_iterable(cells)])
-    names = [f"{event}, 1 in {RATES[MIDDLE]}" for event in events]
-    means = [f"mean, 1 in {rate}" for rate in RATES]
-    title = f"Precision at 80 % recall, means of {draws} draws"
-    header = ("method", *names, *means, "off topic", "β")
-    kinds = product(events, ("recall", "news in 1,000", "off topic"))
-    named = ("method", *(f"{event}, {name}" for event, name in kinds))
-    return [
-        ResultTable("precision", title, header, precision, REMARKS),
-        ResultTable("threshold", "At the automatic threshold", named, threshold),
+            figures[crisis.name.replace("_", " ")] = [
+                mean_figures(crisis, method, draws, report) for method in ROWS
+            ]
+    figures["mean"] = list(np.mean([*figures.values()], axis=0))
+    rows = [
+        (event, method, *values.tolist())
+        for event, own in figures.items()
+        for method, values in zip(ROWS, own, strict=True)
     ]
+    title = f"Profiles, means of {draws} draws"
+    return [ResultTable("profiles", title, HEADER, rows, REMARKS)]
 
 
-def mean_of(crisis: CrisisPosts, row: str, draws: int, report: Report) -> ProfileFigures:
-    """The mean figures of a row on an event."""
+def mean_figures(crisis: CrisisPosts, row: str, draws: int, report: Report) -> Figures:
+    """The mean figures of a method on an event."""
     method, learns = ROWS[row]
     figures = []
     for seed in range(draws):
         report(f"{crisis.name}: {row}, draw {seed + 1} of {draws}")
-        if learns is None:
-            several = [crisis.draw(rate, seed) for rate in RATES]
-        else:
-            several = [crisis.draw(learns, seed)] * len(RATES)
-        figures.append(figures_of(several, list(map(cache(method), several))))
-    return mean_figures(figures)
-
-
-def figures_of(
-    draws: Sequence[CrisisDraw], scores_by_rate: Sequence[MethodScores]
-) -> ProfileFigures:
-    """The figures of one draw for each rate; only the precision is of every rate."""
-    rows = zip(draws, scores_by_rate, RATES, strict=True)
-    precision = tuple(draw.precision(scores.scores, rate) for draw, scores, rate in rows)
-    draw, scores = draws[MIDDLE], scores_by_rate[MIDDLE]
-    recall, passes = (float(scores.reach[rows].mean()) for rows in (draw.on, draw.news))
-    return ProfileFigures(precision, draw.off_topic(scores.scores), recall, passes, scores.beta)
-
-
-def mean_figures(figures: Sequence[ProfileFigures]) -> ProfileFigures:
-    precision = np.mean([draw.precision for draw in figures], axis=0)
-    rest = np.mean([draw[1:] for draw in figures], axis=0)
-    return ProfileFigures(tuple(precision.tolist()), *rest.tolist())
+        streams = RATES if learns is None else (learns,)
+        by_stream = [(draw, method(draw)) for draw in (crisis.draw(x, seed) for x in streams)]
+        by_rate = dict(zip(RATES, by_stream * (len(RATES) // len(streams)), strict=True))
+        precision = [draw.precision(scores.scores, x) for x, (draw, scores) in by_rate.items()]
+        draw, scores = by_rate[MIDDLE]
+        recall, passes = (scores.reach[posts].mean() for posts in (draw.on, draw.news))
+        shares = (*precision, draw.off_topic(scores.scores), recall)
+        figures.append([*(100 * share for share in shares), 1000 * passes, scores.beta])
+    mean: Figures = np.mean(figures, axis=0)
+    return mean

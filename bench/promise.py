@@ -156,15 +156,21 @@ def peeking(scores: F64, right: Bools, promise: Promise, random: Generator) -> C
     return CutOutcome(None, len(sample))
 
 
-def loosest(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-    """Wrong: the loosest cut whose own Clopper–Pearson bound holds."""
-    return _loosest_where(lambda hits, n: is_certified(hits, n, *promise), scores, right, random)
+def loosest(holds: Callable[[int, int, Promise], bool]) -> Method:
+    """Wrong: of 60 labels, the loosest cut above which this holds of the hits and the labels."""
+
+    def method(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
+        sample = np.sort(at_random(FEW, scores, random))  # by falling score
+        hits = np.cumsum(right[sample]).tolist()
+        good = [n for n, hit in enumerate(hits, 1) if holds(hit, n, promise)]
+        return CutOutcome(float(scores[sample[good[-1] - 1]]) if good else None, len(sample))
+
+    return method
 
 
-def as_labelled(scores: F64, right: Bools, promise: Promise, random: Generator) -> CutOutcome:
-    """Wrong: the loosest cut at which the labels themselves have the precision."""
-    least = promise.precision
-    return _loosest_where(lambda hits, n: hits >= least * n, scores, right, random)
+def at_random(count: int, scores: F64, random: Generator) -> np.ndarray:
+    """Indices of matches, drawn without replacement."""
+    return random.choice(len(scores), min(count, len(scores)), replace=False)
 
 
 METHODS: dict[str, Method] = {
@@ -173,23 +179,13 @@ METHODS: dict[str, Method] = {
     "the 60 best matches": fixed_count(FEW, best=FEW),
     "a look after each, 200 at most": after_each,
     "wrong: 60 labels, looked at after each": peeking,
-    "wrong: loosest Clopper–Pearson, 60": loosest,
-    "wrong: the labels as they stand, 60": as_labelled,
+    "wrong: loosest Clopper–Pearson, 60": loosest(
+        lambda hits, n, promise: is_certified(hits, n, *promise)
+    ),
+    "wrong: the labels as they stand, 60": loosest(
+        lambda hits, n, promise: hits >= promise.precision * n
+    ),
 }
-
-
-def at_random(count: int, scores: F64, random: Generator) -> np.ndarray:
-    """Indices of matches, drawn without replacement."""
-    return random.choice(len(scores), min(count, len(scores)), replace=False)
-
-
-def _loosest_where(
-    holds: Callable[[int, int], bool], scores: F64, right: Bools, random: Generator
-) -> CutOutcome:
-    sample = np.sort(at_random(FEW, scores, random))  # by falling score
-    hits = np.cumsum(right[sample]).tolist()
-    good = [n for n, hit in enumerate(hits, 1) if holds(hit, n)]
-    return CutOutcome(float(scores[sample[good[-1] - 1]]) if good else None, len(sample))
 
 
 ODDS = (10, 100, 1_000)
@@ -215,15 +211,14 @@ class MethodRow(NamedTuple):
 
 
 def measure_promise(
-    data: Path, model: str, repetitions: int, promise: Promise, report: Report
-) -> ResultTable:
-    enc = encoder.load(model, device="cpu")
+    data: Path, model: str, repetitions: int, precision: float, confidence: float, report: Report
+) -> list[ResultTable]:
+    enc, promise = encoder.load(model, device="cpu"), Promise(precision, confidence)
     streams = [flat(), *crises(enc, data, ODDS)]
-    goal = f"Precision {promise.precision:g} at {promise.confidence:g}"
+    goal = f"Precision {precision:g} at {confidence:g}"
     title = f"{goal}, {repetitions:,} repetitions, model {model}"
-    return ResultTable(
-        "promise", title, HEADER, simulate(streams, repetitions, promise, report), REMARKS
-    )
+    rows = simulate(streams, repetitions, promise, report)
+    return [ResultTable("promise", title, HEADER, rows, REMARKS)]
 
 
 def simulate(
@@ -236,15 +231,11 @@ def simulate(
         for name, method in METHODS.items():
             report(f"{stream.name}, {stream.odds}: {name}")
             random = np.random.default_rng(crc32(f"{stream.name} {stream.odds}".encode()))
-            outcomes = [method(*stream.draw(random), promise, random) for _ in range(repetitions)]
-            thresholds = [
-                outcome.threshold for outcome in outcomes if outcome.threshold is not None
-            ]
-            failures = sum(
-                stream.precision(threshold) < promise.precision for threshold in thresholds
-            )
-            shares = 100 * len(thresholds) / repetitions, 100 * failures / repetitions
-            labels = sum(outcome.labels for outcome in outcomes) / repetitions
-            recall = sum(map(stream.recall, thresholds)) / repetitions
+            cuts = [method(*stream.draw(random), promise, random) for _ in range(repetitions)]
+            found = [cut.threshold for cut in cuts if cut.threshold is not None]
+            broken = sum(stream.precision(threshold) < promise.precision for threshold in found)
+            shares = 100 * len(found) / repetitions, 100 * broken / repetitions
+            labels = sum(cut.labels for cut in cuts) / repetitions
+            recall = sum(map(stream.recall, found)) / repetitions
             rows.append(MethodRow(stream.name, stream.odds, name, *shares, labels, recall, oracle))
     return rows

@@ -6,16 +6,15 @@ one thread.
 
 import gc
 import json
-from collections.abc import Iterator
-from itertools import islice
+from os import getpid
 from pathlib import Path
-from resource import getpagesize
+from statistics import median
 from time import process_time
 
 import numpy as np
 
 import encoder
-from bench.measure import Report, ResultTable, describe
+from bench.measure import Report, ResultTable, describe, resident
 from bench.texts import read_articles, read_posts
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
@@ -47,7 +46,7 @@ def measure_seeds(
     report: Report,
 ) -> list[ResultTable]:  # fmt: skip
     texts, source = read_posts(data, posts)
-    passages = list(islice(passages_of(articles), max(counts) + CHANGES))
+    passages = passages_of(articles)[: max(counts) + CHANGES]
     if len(passages) < max(counts) + CHANGES:
         raise InputError(f"--seeds: the articles have {len(passages):,} passages; give fewer")
     rows = []
@@ -58,30 +57,29 @@ def measure_seeds(
             report(f"{count:,} seeds")
             rows.append(_row(enc, passages[:count], passages[-CHANGES:], vectors))
     where = describe() | {"posts": f"{len(texts):,} of {source}"}
-    title = "Many seeds"
-    return [ResultTable.where(where), ResultTable("seeds", title, HEADER, rows, REMARKS)]
+    return [ResultTable.where(where), ResultTable("seeds", "Many seeds", HEADER, rows, REMARKS)]
 
 
-def passages_of(articles: Path | None) -> Iterator[str]:
+def passages_of(articles: Path | None) -> list[str]:
     """Distinct passages of WORDS words each, cut from the articles."""
-    texts = dict.fromkeys(
+    return list(dict.fromkeys(
         " ".join(words[at : at + WORDS])
         for _, text in read_articles(articles, 10**9)
         for words in [text.split()]
         for at in range(0, len(words) - WORDS + 1, WORDS)
-    )
-    yield from texts
+    ))  # fmt: skip
 
 
-def _row(
-    enc: Encoder, passages: list[str], more: list[str], vectors: Embeddings
-) -> list[int | float]:
-    memory, start = _memory(), process_time()
+def _row(enc: Encoder, passages: list[str], more: list[str], vectors: Embeddings) -> list[float]:
+    gc.collect()
+    memory, start = resident(getpid()), process_time()
     topic, embedder = ControlReducer(values=False), SeedEmbedder(enc, RATE, None)
-    topic.apply(_record(number, text) for number, text in enumerate(passages))
+    topic.apply(_record(number, text, number) for number, text in enumerate(passages))
     seeds = embedder.make(topic.snapshot())
     prepare_index(seeds)
-    start_s, memory_bytes = process_time() - start, _memory() - memory
+    start_s = process_time() - start
+    gc.collect()
+    memory_mb = resident(getpid()) - memory
     gc.freeze()  # as a worker does once it is ready
     changes = []
     for number, text in enumerate(more):
@@ -94,18 +92,13 @@ def _row(
     post_s, share = _match(seeds, vectors)
     total = SeedEmbedder(enc, RATE, None, total=True).make(topic.snapshot())
     _, share_with_total = _match(total, vectors)
-    return [
-        len(seeds), round(start_s, 1), round(1000 * float(np.median(changes)), 1),
-        round(1e6 * post_s, 1), round(memory_bytes / 1024 / len(seeds), 1),
-        round(100 * share, 2), round(100 * share_with_total, 2), round(total.raised, 3),
-    ]  # fmt: skip
+    costs = (start_s, 1000 * median(changes), 1e6 * post_s, 1024 * memory_mb / len(seeds))
+    return [len(seeds), *costs, 100 * share, 100 * share_with_total, total.raised]
 
 
-def _record(number: int, text: str, offset: int | None = None) -> ControlRecord:
+def _record(number: int, text: str, offset: int) -> ControlRecord:
     value = json.dumps({"text": text, "event": f"event {number % EVENTS}"}).encode()
-    return ControlRecord(
-        f"{number:07d}".encode(), value, offset=number if offset is None else offset
-    )
+    return ControlRecord(f"{number:07d}".encode(), value, offset=offset)
 
 
 def _match(seeds: SeedSet, vectors: Embeddings) -> tuple[float, float]:
@@ -117,9 +110,3 @@ def _match(seeds: SeedSet, vectors: Embeddings) -> tuple[float, float]:
         posts = vectors[at : at + BATCH]
         matched += int((matcher.match(posts, times[: len(posts)]).counts > 0).sum())
     return (process_time() - start) / len(vectors), matched / len(vectors)
-
-
-def _memory() -> int:
-    """Bytes of memory of this process."""
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()

@@ -1,8 +1,7 @@
 """The real texts that benches read, in a fixed shuffled order."""
 
 import random
-from collections.abc import Iterator, Sequence
-from itertools import cycle, islice
+from collections.abc import Iterator
 from pathlib import Path
 
 from encoder.errors import InputError
@@ -24,11 +23,6 @@ def read_posts(data: Path | None, count: int) -> tuple[list[str], str]:
     random.Random(0).shuffle(texts)
     is_shared = source.is_relative_to(SHARED_DATA)
     return texts[:count], f"../{source.relative_to(ROOT.parent)}" if is_shared else str(source)
-
-
-def repeat_texts(texts: Sequence[str], least: int) -> list[str]:
-    """The texts, again from the first where there are too few."""
-    return list(islice(cycle(texts), max(least, len(texts))))
 
 
 def read_articles(data: Path | None, count: int) -> list[Article]:

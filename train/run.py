@@ -24,9 +24,9 @@ from train.loop.datasets import make_datasets
 from train.loop.dev import Dev
 from train.loop.progress import ProgressLog
 from train.loop.steps import BatchSampler
-from train.loop.trainer import BEST, LAST, LOG, Trainer
+from train.loop.trainer import BEST, LAST, LOG, RunFolder, Trainer
 from train.model.encoders import BASELINE_KINDS, Baseline, is_baseline, make_encoder, write_baseline
-from train.model.export import CHECKED_TEXTS, export
+from train.model.export import CHECKED_TEXTS, ModelCard, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
 from train.teacher.stores import open_vectors
@@ -93,8 +93,8 @@ def _train_model(order: TrainingOptions, log: ProgressLog) -> str:
     datasets = make_datasets(texts, reader, store)
     model = make_model(recipe, start).to(order.device)
     sampler = BatchSampler(recipe, datasets, start.directions)
-    data = fingerprint(texts, start, dev)
-    trainer = Trainer(model, recipe, sampler.step, dev.judge, order.work, log, data)
+    folder = RunFolder(order.work, fingerprint(texts, start, dev))
+    trainer = Trainer(model, recipe, sampler.step, dev.judge, folder, log)
     return write_result(order, trainer.run().cpu().eval(), start, dev, background)
 
 
@@ -172,8 +172,6 @@ def write_result(
         return write_baseline(order.out, baseline, {"dev": figures} | provenance)
     weights = model.weights()
     figures = dev.judge(Siamese.from_weights(weights).eval())
-    contents = export(
-        weights, start.vocabulary, start.idf, figures["mix"], background, {"dev": figures},
-        provenance,
-    )  # fmt: skip
+    card = ModelCard({"dev": figures}, provenance)
+    contents = export(weights, start.vocabulary, start.idf, figures["mix"], background, card)
     return write_model(order.out, contents)

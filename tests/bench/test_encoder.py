@@ -32,17 +32,15 @@ def ran(place: Path, *more: str) -> str:
 
 
 def test_every_row_of_ours_runs_and_is_compared(place: Path) -> None:
-    made = json.loads(ran(place, f"--only={OWN},single,errors", "--json"))
+    made = json.loads(ran(place, f"--only={OWN},single", "--json"))
     result = {row["row"]: row for row in made["posts"]["rows"]}
-    assert list(result) == [ROWS[name].name for name in OWN.split(",")]
+    assert list(result) == [ROWS[name][0] for name in OWN.split(",")]
     for row in result.values():
         assert row["threads"] == 1
         assert row["lowest"] <= row["posts/s"] <= row["highest"], row
         assert row["× MiniLM"] is None
     (alone,) = made["single"]["rows"]
     assert 0 < alone["p50 ms"] <= alone["p99 ms"]
-    (errors,) = made["errors"]["rows"]
-    assert errors["embedding, relative"] < 1e-5
 
 
 def test_an_unknown_row_or_a_senseless_list_of_threads_is_refused(place: Path) -> None:
@@ -56,10 +54,9 @@ def test_an_unknown_row_or_a_senseless_list_of_threads_is_refused(place: Path) -
 
 @pytest.mark.slow
 def test_a_fresh_process_loads_the_model_without_torch(place: Path) -> None:
-    load, first, cpu, resident, peak, torch = fresh_start(str(place / "small"))
-    assert 0 < load <= first
-    assert cpu > 0
-    assert 0 < resident <= peak
+    first, resident, torch = fresh_start(str(place / "small"))
+    assert first > 0
+    assert resident > 0
     assert not torch
     with pytest.raises(NotAvailable, match="no such directory"):
         fresh_start(str(place / "nowhere"))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from bench.crises import CrisisPosts, exclude_background
+from bench.profiles import HEADER, RATES, ROWS, mean_figures
 from encoder import Encoder
 from encoder.backends.choose import open_backend
 from encoder.errors import InputError
@@ -43,3 +44,13 @@ def test_a_post_of_the_background_judges_nothing() -> None:
     again = exclude_background(whole.background[:9], whole.background)
     assert len(again) == 0
     assert len(exclude_background(whole.posts, whole.background[:0])) == NEWS + ON + OFF
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_method_is_judged_by_every_figure(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.profiles.RATE", 0.1)
+    monkeypatch.setitem(ROWS, row, (ROWS[row][0], None if ROWS[row][1] is None else 11))
+    figures = dict(zip(HEADER[2:], mean_figures(crisis(), row, 2, lambda _: None), strict=True))
+    precision = [figures[f"1 in {rate}"] for rate in RATES]
+    assert precision == sorted(precision, reverse=True)
+    assert all(0 <= figures[name] <= 100 for name in ("off topic", "recall"))

@@ -1,5 +1,4 @@
 import math
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import encoder
-from bench import measure
-from bench.measure import Run, interleave, number, percentile, rate_of, set_threads
-from bench.stream import Speed, encoder_speed, rounds_of, speed_part, threshold_for
+from bench.encoder import rate_on
+from bench.measure import Run, interleave, number, percentile, rate_of
+from bench.programs import Speed
+from bench.stream import encoder_speed, speed_table
 from bench.texts import read_posts
+from bench.topics import threshold_for
 from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small_model import background, small_model
@@ -28,17 +29,16 @@ def test_the_threshold_lets_the_share_pass(tmp_path: Path) -> None:
 
 
 def test_every_row_runs_once_a_round() -> None:
-    ran: Counter[str] = Counter()
+    ran: list[str] = []
 
     def row(name: str, rate: float) -> Speed:
-        ran[name] += 1
-        return Speed(rate * ran[name], 5.0)
+        ran.append(name)
+        return Speed(rate * ran.count(name), 5.0)
 
     rows = {"a": lambda: row("a", 100), "b": lambda: row("b", 50), "c": lambda: row("c", 10)}
-    result = rounds_of(rows, 3, lambda line: None)
-    assert ran == {"a": 3, "b": 3, "c": 3}
-    part = speed_part(result)
-    assert part.rows[1] == ("b", 100, 50, 150, 0.5, 5, 5)
+    result = interleave(rows, 3, lambda line: None)
+    assert ran == ["a", "b", "c"] * 3
+    assert speed_table(result).rows[1] == ("b", 100, 50, 150, 0.5, 5, 5)
 
 
 def test_the_encoder_alone_is_timed_on_few_texts() -> None:
@@ -62,26 +62,13 @@ class Clock:
         return run
 
 
-@pytest.fixture(autouse=True)
-def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "REST_S", 0.0)
-
-
 def test_a_rate_counts_whole_batches_until_the_time_is_up() -> None:
     clock = Clock()
     assert rate_of(clock.work("a", 10, 0.4), 1.0, clock) == pytest.approx(30 / 1.2)
     assert len(clock.done) == 3
 
 
-def test_rows_take_turns_and_the_first_round_is_dropped() -> None:
-    clock = Clock()
-    runs = {("a", 1): clock.work("a", 10, 1.0), ("b", 2): clock.work("b", 5, 1.0)}
-    rates = interleave(runs, 2, 0.5, clock=clock)
-    assert clock.done == ["a", "b"] * 3
-    assert rates == {("a", 1): [10.0, 10.0], ("b", 2): [5.0, 5.0]}
-
-
-def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
     before = torch.get_num_threads()
     seen: list[int] = []
@@ -91,10 +78,11 @@ def test_each_row_runs_on_its_own_number_of_threads(monkeypatch: pytest.MonkeyPa
         return 1
 
     try:
-        interleave({("a", 1): look, ("b", 2): look}, 1, 0.0)
+        for threads in (1, 2):
+            rate_on(threads, look, 0.0)
     finally:
-        set_threads(before)
-    assert seen == [1, 2, 1, 2]
+        torch.set_num_threads(before)
+    assert seen == [1, 2]
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))

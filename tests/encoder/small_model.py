@@ -10,7 +10,7 @@ from encoder.model.weights import random_weights
 from encoder.model_directory import Model
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.vocabulary import WordPiece
-from train.model.export import export
+from train.model.export import ModelCard, export
 
 WORDS = (
     *("storm", "flood", "river", "city", "police", "fire", "match", "game", "cat", "music"),
@@ -48,7 +48,8 @@ def small_model(
         Idf(np.random.default_rng(seed).uniform(0.5, 9, SLOTS).astype(np.float32)) if mix else None
     )
     weights = random_weights(config, len(LINES), seed)
-    return export(weights, WordPiece.from_lines(LINES), idf, mix, background(), {"note": 1}, {})
+    card = ModelCard({"note": 1}, {})
+    return export(weights, WordPiece.from_lines(LINES), idf, mix, background(), card)
 
 
 def exact_scores(posts: Embeddings, seeds: Embeddings) -> NDArray[np.float64]:

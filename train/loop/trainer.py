@@ -41,17 +41,25 @@ class RunProgress:
     log: list[dict[str, Any]] = field(default_factory=list)  # a line for each evaluation
 
 
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Where a run is kept, and what it trains on: only the same run is resumed there."""
+
+    path: Path
+    data: str = ""  # a digest
+
+
 class Trainer:
     """Trains a model by a recipe; a run in the same folder is resumed."""
 
     def __init__(
-        self, model: nn.Module, recipe: Recipe, make_step: MakeStep, evaluate: Evaluate, work: Path,
-        progress_log: ProgressLog | None = None, data: str = "",
+        self, model: nn.Module, recipe: Recipe, make_step: MakeStep, evaluate: Evaluate,
+        folder: RunFolder, progress_log: ProgressLog | None = None,
     ) -> None:  # fmt: skip
         self.model, self.recipe = model, recipe
-        self._make_step, self._evaluate_model, self._work = make_step, evaluate, work
+        self._make_step, self._evaluate_model, self._work = make_step, evaluate, folder.path
         self._progress_log = progress_log or ProgressLog()
-        self._origin = {"recipe": recipe.digest, "data": data}
+        self._origin = {"recipe": recipe.digest, "data": folder.data}
         self._table = TokenTable(model, in_bf16=True)
         self._adam = torch.optim.Adam(parameter_groups(self._table, recipe.steps))
         self._rates = [group["lr"] for group in self._adam.param_groups]

@@ -1,6 +1,7 @@
 """Make a model from weights: rounding, background, self-check."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,14 +23,21 @@ CHECKED_TEXTS = 64
 TOKENS_AT_ONCE = 2**13
 
 
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a model directory says of its model."""
+
+    metrics: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+
 def export(
     weights: Weights,
     vocabulary: Vocabulary,
     idf: Idf | None,
     mix: float,
     background: Sequence[str],
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
+    card: ModelCard,
 ) -> Model:
     if len(background) < CHECKED_TEXTS:
         raise InputError(f"background: {len(background)} posts are too few; give some thousands")
@@ -47,8 +55,8 @@ def export(
         background=Embeddings(unit_rows(dense), tokens.lexical, mix, ""),
         check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
         article_check=article_check(reference, tokens.ids),
-        metrics=metrics,
-        provenance=provenance,
+        metrics=card.metrics,
+        provenance=card.provenance,
     )
 
 

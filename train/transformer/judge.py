@@ -8,8 +8,10 @@ background reaches, for each seed.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -131,6 +133,19 @@ def thin(crisis: CrisisSet, every: int) -> CrisisSet:
     return crisis._replace(on=on, off=off, background=background)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """The options of the command."""
+
+    data: Path
+    split: Split
+    stars: Sequence[Path]
+    teacher: bool
+    mixes: Sequence[float]
+    every: int
+    threads: int
+
+
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--split", type=click.Choice(["dev", "test"]), default="dev", show_default=True)
@@ -139,28 +154,29 @@ def thin(crisis: CrisisSet, every: int) -> CrisisSet:
 @click.option("--mix", "mixes", type=float, multiple=True, default=(0.65, 0.75), show_default=True)
 @click.option("--every", type=click.IntRange(1), default=1, help="One post of a crisis in so many.")
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
-def main(
-    data: Path, split: Split, stars: Sequence[Path], teacher: bool, mixes: Sequence[float],
-    every: int, threads: int,
-) -> None:  # fmt: skip
+def main(**options: Any) -> None:
     """Print AUC off topic · background · P@R80 · recall of crises, and the mAP of pairs."""
-    torch.set_num_threads(threads)
+    judge(JudgeOptions(**options))
+
+
+def judge(order: JudgeOptions) -> None:
+    torch.set_num_threads(order.threads)
     words = encoder.load("default", device="cpu")
-    sets: list[PairSet | CrisisSet] = list(read_pair_sets(data, split, SkippedRows()))
+    sets: list[PairSet | CrisisSet] = list(read_pair_sets(order.data, order.split, SkippedRows()))
     sets += [
-        thin(crisis, every)
-        for crisis in read_crises(data, SkippedRows())
-        if split_of_event(crisis.name) == split
+        thin(crisis, order.every)
+        for crisis in read_crises(order.data, SkippedRows())
+        if split_of_event(crisis.name) == order.split
     ]
     rows: dict[str, Scorer] = {
         "the model that ships": lambda posts, stories: words.posts(posts).similarity(
             words.articles(stories)
         )
     }
-    sources = {"MPNet": teacher_vectors()} if teacher else {}
-    sources |= {folder.name: star_vectors(folder) for folder in stars}
+    sources = {"MPNet": teacher_vectors()} if order.teacher else {}
+    sources |= {folder.name: star_vectors(folder) for folder in order.stars}
     for name, vectors in sources.items():
-        scorers = with_words(vectors, words, mixes).items()
+        scorers = with_words(vectors, words, order.mixes).items()
         rows |= {f"{name}, {mix}": scorer for mix, scorer in scorers}
     for name, scorer in rows.items():
         for judged in sets:

@@ -234,6 +234,26 @@ class StarTraining:
         self.step = int(checkpoint.values["step"])
 
 
+@dataclass(frozen=True, slots=True)
+class StarOptions:
+    """The options of the command."""
+
+    data: Path
+    out: Path
+    cache: Path | None
+    layers: str
+    window: int
+    rate: float
+    steps: int
+    threads: int
+    device: str
+
+    @property
+    def recipe(self) -> StarRecipe:
+        layers = tuple(int(layer) for layer in self.layers.split(","))
+        return StarRecipe(layers=layers, window=self.window, rate=self.rate, decay_steps=self.steps)
+
+
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True)
@@ -244,22 +264,22 @@ class StarTraining:
 @click.option("--steps", type=click.IntRange(1), default=5000, show_default=True)
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--device", default="cpu", type=click.Choice(["cpu", "cuda"]), show_default=True)
-def main(
-    data: Path, out: Path, cache: Path | None, layers: str, window: int, rate: float,
-    steps: int, threads: int, device: str,
-) -> None:  # fmt: skip
+def main(**options: Any) -> None:
     """Train from MPNet's layers, or go on from the state in the folder."""
-    torch.set_num_threads(threads)
-    chosen = tuple(int(layer) for layer in layers.split(","))
-    recipe = StarRecipe(layers=chosen, window=window, rate=rate, decay_steps=steps)
-    texts, axes = read_taught_texts(data, cache, recipe.settings.dim)
+    train_star(StarOptions(**options))
+
+
+def train_star(order: StarOptions) -> None:
+    torch.set_num_threads(order.threads)
+    recipe = order.recipe
+    texts, axes = read_taught_texts(order.data, order.cache, recipe.settings.dim)
     click.echo(f"{len(texts.ids):,} texts, {recipe}")
-    training = StarTraining(recipe, new_star(recipe, axes), texts, device)
-    out.mkdir(parents=True, exist_ok=True)
-    if checkpoint := Checkpoint.read(out / CHECKPOINT):
+    training = StarTraining(recipe, new_star(recipe, axes), texts, order.device)
+    order.out.mkdir(parents=True, exist_ok=True)
+    if checkpoint := Checkpoint.read(order.out / CHECKPOINT):
         training.restore(checkpoint)
     click.echo(f"step {training.step:,}: dev cosine {training.dev_cosine():.4f}")
-    training.run(steps, out / CHECKPOINT)
+    training.run(order.steps, order.out / CHECKPOINT)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from encoder.model.config import AstConfig, Side
 from train.loop.dev import decisive
 from train.loop.steps import Step
 from train.loop.token_rows import AT_ONCE, VECTORS, Flat, RowAdam, TokenTable
-from train.loop.trainer import Trainer, schedule
+from train.loop.trainer import RunFolder, Trainer, schedule
 from train.model.encoders import make_encoder
 from train.model.export import text_blocks
 from train.recipe import Recipe, Steps
@@ -80,7 +80,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 def test_training_learns(tmp_path: Path) -> None:
     model = fresh()
     before = judge(model)["score"]
-    Trainer(model, recipe(), Towards(), judge, tmp_path).run()
+    Trainer(model, recipe(), Towards(), judge, RunFolder(tmp_path)).run()
     assert judge(model)["score"] > before + 0.3
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [10, 20, 30, 40]
@@ -92,12 +92,12 @@ def test_a_crashed_run_ends_like_an_uninterrupted_one(
     tmp_path: Path, crash: int, average_from: float
 ) -> None:
     plan = recipe(average_from=average_from, average_every=3, warm_up=5)
-    whole = Trainer(fresh(), plan, Towards(), judge, tmp_path / "whole").run()
-    broken = Trainer(fresh(), plan, Towards(crash_at=crash), judge, tmp_path / "broken")
+    whole = Trainer(fresh(), plan, Towards(), judge, RunFolder(tmp_path / "whole")).run()
+    broken = Trainer(fresh(), plan, Towards(crash_at=crash), judge, RunFolder(tmp_path / "broken"))
     with pytest.raises(Crash):
         broken.run()
     again = Towards()
-    resumed = Trainer(fresh(), plan, again, judge, tmp_path / "broken").run()
+    resumed = Trainer(fresh(), plan, again, judge, RunFolder(tmp_path / "broken")).run()
     assert again.drawn == 40 - crash // 10 * 10
     assert same(state(whole), state(resumed))
     logs = [(tmp_path / name / "log.jsonl").read_text() for name in ("whole", "broken")]
@@ -111,14 +111,16 @@ def test_the_best_state_is_returned(tmp_path: Path) -> None:
         seen.append(state(model))
         return {"score": next(scores)}
 
-    model = Trainer(fresh(), recipe(), Towards(), scripted, tmp_path).run()
+    model = Trainer(fresh(), recipe(), Towards(), scripted, RunFolder(tmp_path)).run()
     assert same(state(model), seen[1])
 
 
 def test_patience_ends_a_run_without_progress(tmp_path: Path) -> None:
     scores = iter([0.5, 0.4, 0.3, 0.2])
     sampler = Towards()
-    run = Trainer(fresh(), recipe(patience=2), sampler, lambda _: {"score": next(scores)}, tmp_path)
+    run = Trainer(
+        fresh(), recipe(patience=2), sampler, lambda _: {"score": next(scores)}, RunFolder(tmp_path)
+    )
     run.run()
     assert run.progress.step == sampler.drawn == 30
     assert run.progress.best_step == 10
@@ -131,10 +133,10 @@ def test_the_average_is_the_mean_of_late_states(tmp_path: Path) -> None:
         short = recipe(
             average_from=1.0, judge_every=count, keep_every=100, decay=False, count=count
         )
-        model = Trainer(fresh(), short, Towards(), judge, tmp_path / str(count)).run()
+        model = Trainer(fresh(), short, Towards(), judge, RunFolder(tmp_path / str(count))).run()
         states.append(state(model))
     plan = recipe(average_from=0.5, average_every=10, judge_every=40, decay=False)
-    result = state(Trainer(fresh(), plan, Towards(), judge, tmp_path / "mean").run())
+    result = state(Trainer(fresh(), plan, Towards(), judge, RunFolder(tmp_path / "mean")).run())
     for name, value in result.items():
         assert torch.allclose(value, (states[0][name] + states[1][name]) / 2, atol=1e-6)
 
@@ -147,13 +149,13 @@ def test_a_loss_or_gradient_of_nan_ends_the_run_and_keeps_the_last_state(
     steps.spoilt = spoilt
     message = rf"step 25: the {spoilt} of posts is nan; lower `steps\.rate`"
     with pytest.raises(InputError, match=message):
-        Trainer(fresh(), recipe(), steps, judge, tmp_path).run()
-    assert Trainer(fresh(), recipe(), Towards(), judge, tmp_path).progress.step == 20
+        Trainer(fresh(), recipe(), steps, judge, RunFolder(tmp_path)).run()
+    assert Trainer(fresh(), recipe(), Towards(), judge, RunFolder(tmp_path)).progress.step == 20
 
 
 def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Crash):
-        Trainer(fresh(), recipe(), Towards(crash_at=25), judge, tmp_path).run()
+        Trainer(fresh(), recipe(), Towards(crash_at=25), judge, RunFolder(tmp_path)).run()
     before = (tmp_path / "last.safetensors").read_bytes()
 
     def full(handle: int) -> None:
@@ -161,7 +163,7 @@ def test_a_full_disk_keeps_the_last_state(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InputError, match="No space left on device"):
-        Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
+        Trainer(fresh(), recipe(), Towards(), judge, RunFolder(tmp_path)).run()
     assert (tmp_path / "last.safetensors").read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         "best.safetensors", "last.safetensors", "log.jsonl",
@@ -172,23 +174,23 @@ def test_parameters_that_do_not_learn_are_not_averaged(tmp_path: Path) -> None:
     """The α of softmax stands at minus infinity, of which no mean can be taken."""
     model = make_encoder("ast-softmax", CONFIG, np.eye(20, 8, dtype=np.float32), 3)
     plan = recipe(average_from=0.0, average_every=1)
-    trained = Trainer(model, plan, Towards(), judge, tmp_path).run()
+    trained = Trainer(model, plan, Towards(), judge, RunFolder(tmp_path)).run()
     assert torch.isneginf(trained.get_parameter("star.layers.0.ring.raw_alpha")).all()
 
 
 @pytest.mark.parametrize("other", [{"recipe": recipe(clip=2.0)}, {"data": "of yesterday"}])
 def test_a_folder_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
-    Trainer(fresh(), recipe(), Towards(), judge, tmp_path).run()
+    Trainer(fresh(), recipe(), Towards(), judge, RunFolder(tmp_path)).run()
     chosen: dict[str, Any] = {"recipe": recipe(), "data": ""} | other
     with pytest.raises(InputError, match=f"a run with another {next(iter(other))}; name another"):
-        Trainer(fresh(), chosen["recipe"], Towards(), judge, tmp_path, data=chosen["data"])
+        Trainer(fresh(), chosen["recipe"], Towards(), judge, RunFolder(tmp_path, chosen["data"]))
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x80\x04N.", b"x" * 200])
 def test_a_damaged_state_is_refused_with_the_remedy(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "last.safetensors").write_bytes(damage)
     with pytest.raises(InputError, match="remove it to start again"):
-        Trainer(fresh(), recipe(), Towards(), judge, tmp_path)
+        Trainer(fresh(), recipe(), Towards(), judge, RunFolder(tmp_path))
 
 
 def test_the_rate_rises_and_falls() -> None:
