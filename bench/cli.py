@@ -190,3 +190,14 @@ def seeds(report: Report, **options: Any) -> list[ResultTable]:
     from bench.seeds import measure_seeds
 
     return measure_seeds(report=report, **options)
+
+
+@bench.command()
+@CRISIS_DATA
+@MODEL
+@prints_tables
+def stories(report: Report, **options: Any) -> list[ResultTable]:
+    """Which matches say the same: retweets and near copies against random pairs, by score."""
+    from bench.stories import measure_stories
+
+    return measure_stories(report=report, **options)

@@ -86,6 +86,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "bench profiles": ("--data data/", "--data data/ --json"),
     "bench promise": ("--data data/", "--data data/ --precision 0.9"),
     "bench seeds": ("", "--seeds 10,100000"),
+    "bench stories": ("--data data/", "--data data/ --json"),
     "bench stream": ("", "--only latency"),
 }
 
