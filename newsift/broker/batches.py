@@ -11,7 +11,7 @@ from newsift.broker.unpack import CODECS, Bytes, unpack
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 OFFSET_AND_LENGTH = 12
-MAGIC_OFFSET = 16
+MAGIC_OFFSET, FORMAT = 16, 2
 CRC_OFFSET = 17  # The checksum covers all that follows it.
 ATTRIBUTES_OFFSET = 21
 CODEC_BITS = 0x07
@@ -66,6 +66,9 @@ def uncompressed_header(header: Header, body: Bytes) -> bytes:
 
 def check_header(data: Bytes) -> Header:
     """The header of one batch, after its checksum, length and counts were checked."""
+    if len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] != FORMAT:
+        detail = f"message format {data[MAGIC_OFFSET]} is not format {FORMAT}"
+        raise RequestError(Code.INVALID_RECORD, detail)
     if len(data) < HEADER.size:
         raise damaged(f"{len(data)} bytes are too few for a record batch")
     header = Header.parse(data)

@@ -13,7 +13,6 @@ from newsift.broker.batches import (
     CODEC_BITS,
     CRC_OFFSET,
     HEADER,
-    MAGIC_OFFSET,
     MAX_UNPACKED_BYTES,
     OFFSET_AND_LENGTH,
     Header,
@@ -38,10 +37,6 @@ class StoredBatch:
 
 def read_header(data: bytes) -> Header:
     """The header of one complete batch, after its checksum and counts were checked."""
-    if len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] != 2:
-        raise RequestError(
-            Code.INVALID_RECORD, f"message format {data[MAGIC_OFFSET]} is not format 2"
-        )
     if len(data) > HEADER.size and len(data) > Header.parse(data).length + OFFSET_AND_LENGTH:
         raise RequestError(Code.INVALID_RECORD, "a partition takes exactly one batch in a request")
     header = check_header(data)
