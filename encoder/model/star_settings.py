@@ -17,7 +17,10 @@ EPSILON = 1e-5  # of the layer norms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StarSettings:
-    """The size of the transformer; `window` is c, None lets every token see every other."""
+    """The size of the transformer; `window` is c, None lets every token see every other.
+
+    After layer number `bridge` a linear map stands for layers of the pretrained model left out.
+    """
 
     vocabulary: int = 30527
     layers: int = 6
@@ -25,6 +28,7 @@ class StarSettings:
     heads: int = 12
     inner: int = 3072
     window: int | None = 16
+    bridge: int | None = None
     dim: int = 384  # of the vectors it gives
     adaptive: bool = False  # α-entmax in the place of softmax
 

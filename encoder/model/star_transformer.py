@@ -9,6 +9,7 @@ texts, h of heads, k the width of a head and w that of the model.
 """
 
 import math
+from collections.abc import Iterator
 from typing import cast
 
 import torch
@@ -42,11 +43,12 @@ class Attention(nn.Module):
         n, length, width = x.shape
         projected = self.query_key_value(x).view(n, length, 3, self.heads, -1)  # [n, L, 3, h, k]
         q, k, v = projected.permute(2, 0, 3, 1, 4)  # 3 × [n, h, L, k]
+        logits = single(q @ k.mT) / math.sqrt(q.shape[3]) + bias  # [n, h, L, L]
         if self.raw_alpha is None:
-            mixed = F.scaled_dot_product_attention(q, k, v, bias)  # [n, h, L, k]
+            shares = logits.softmax(3)
         else:
-            logits = single(q @ k.mT) / math.sqrt(q.shape[3]) + bias  # [n, h, L, L]
-            mixed = self.shares(logits, self.raw_alpha).to(v.dtype) @ v
+            shares = self.shares(logits, self.raw_alpha)
+        mixed = shares.to(v.dtype) @ v  # [n, h, L, k]
         return cast(Tensor, self.output(mixed.transpose(1, 2).reshape(n, length, width)))
 
     @staticmethod
@@ -86,6 +88,7 @@ class StarTransformer(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
         self.distances = nn.Embedding(BUCKETS, settings.heads)
         self.layers = nn.ModuleList(Layer(settings) for _ in range(settings.layers))
+        self.bridge = None if settings.bridge is None else nn.Linear(width, width)
         self.axes = nn.Linear(width, settings.dim, bias=False)
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:  # [n, L], bool [n, L] -> [n, d]
@@ -94,14 +97,21 @@ class StarTransformer(nn.Module):
 
     def mean_state(self, ids: Tensor, real: Tensor) -> Tensor:  # [n, L], bool [n, L] -> [n, w]
         """The unit mean of the last states of each text's tokens."""
-        length = ids.shape[1]
-        places = torch.arange(length, device=ids.device) + FIRST_POSITION  # [L]
+        *_, x = self.states(ids, real)
+        own = single(x) * real.unsqueeze(2)  # [n, L, w], zero for padding
+        return F.normalize(own.sum(1), dim=1)
+
+    def states(self, ids: Tensor, real: Tensor) -> Iterator[Tensor]:
+        """The states of the tokens [n, L, w] before the first layer and after each."""
+        places = torch.arange(ids.shape[1], device=ids.device) + FIRST_POSITION  # [L]
         x = self.norm(self.tokens(ids) + self.positions(places))  # [n, L, w]
         bias = self.bias(real).to(x.dtype)  # [n, h, L, L]
-        for layer in self.layers:
+        yield x
+        for number, layer in enumerate(self.layers):
             x = layer(x, bias)
-        states = single(x) * real.unsqueeze(2)  # [n, L, w], zero for padding
-        return F.normalize(states.sum(1), dim=1)
+            if self.bridge is not None and number == self.settings.bridge:
+                x = x + self.bridge(x)
+            yield x
 
     def bias(self, real: Tensor) -> Tensor:  # bool [n, L] -> [n, h, L, L]
         """What is added to the logits: by distance, and -inf where a token may not be seen."""

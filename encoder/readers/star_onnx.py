@@ -55,6 +55,8 @@ class StarGraph:
         bias = graph.add("Add", bias, unseen)  # [n, h, L, L]
         for number in range(self.settings.layers):
             x = self._layer(x, bias, f"layers.{number}")
+            if number == self.settings.bridge:
+                x = graph.add("Add", x, self._linear(x, "bridge"))
         mean = graph.add("Squeeze", graph.add("MatMul", shares, x), self._whole("one", [1]))
         axes = graph.constant("axes.weight", self.weights["axes.weight"].T.astype(np.float32))
         return graph.model(graph.add("MatMul", mean, axes), ("n", self.settings.dim))

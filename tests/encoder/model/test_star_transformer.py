@@ -16,9 +16,10 @@ SMALL = {"vocabulary": 30, "layers": 2, "width": 12, "heads": 3, "inner": 20, "d
 PADDING = 1
 
 
-def make_star(window: int | None, adaptive: bool) -> StarTransformer:
+def make_star(window: int | None, adaptive: bool, bridge: int | None = None) -> StarTransformer:
     torch.manual_seed(0)
-    star = StarTransformer(StarSettings(**SMALL, window=window, adaptive=adaptive)).double().eval()
+    settings = StarSettings(**SMALL, window=window, adaptive=adaptive, bridge=bridge)
+    star = StarTransformer(settings).double().eval()
     with torch.no_grad():
         for parameter in star.parameters():
             parameter.normal_(0, 0.5)
@@ -82,17 +83,20 @@ def oracle(star: StarTransformer, ids: list[int]) -> F64:
             y = norm(x + y, weights, f"{own}.attention_norm")
             wide = gelu(affine(f"{own}.widen", y))
             after.append(norm(y + affine(f"{own}.narrow", wide), weights, f"{own}.norm"))
+        if number == settings.bridge:
+            after = [x + affine("bridge", x) for x in after]
         states = after
     mean = np.mean(states, axis=0)
     return np.asarray(weights["axes.weight"] @ (mean / np.linalg.norm(mean)))
 
 
+@pytest.mark.parametrize("bridge", [None, 0])
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("window", [None, 1, 4])
 def test_every_text_of_a_batch_has_the_vector_of_the_oracle(
-    window: int | None, adaptive: bool
+    window: int | None, adaptive: bool, bridge: int | None
 ) -> None:
-    star = make_star(window, adaptive)
+    star = make_star(window, adaptive, bridge)
     rng = np.random.default_rng(1)
     texts = [rng.integers(2, 30, length).tolist() for length in (1, 2, 9, 14)]
     ids = torch.full((len(texts), 14), PADDING)

@@ -1,6 +1,7 @@
 """Against MPNet by its makers' library, where the extra `peers` is installed."""
 
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from encoder.model.config import AstConfig
 from encoder.readers.star_chunks import CHUNK_TOKENS, chunks_of
 from encoder.text.tokenizer import Tokenizer
-from train.transformer.mpnet import PARTS, Mpnet, bert_pieces, mpnet_folder
+from train.transformer.mpnet import PARTS, Mpnet, bert_pieces, mpnet_archive, mpnet_folder
 
 TEXTS = ["a ferry is on fire", "Lifeboats save 412 from a burning ferry. " * 8, "tacos"]
 
@@ -23,10 +24,13 @@ def installed() -> None:
         pytest.skip(f"{error}: `make peers` installs MPNet")
 
 
-def test_vectors_are_those_of_sentence_transformers() -> None:
+def test_vectors_are_those_of_sentence_transformers(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    peer = SentenceTransformer(str(mpnet_folder()), device="cpu")
+    with mpnet_archive() as archive:
+        archive.extractall(tmp_path)
+    (folder,) = (file.parent for file in tmp_path.rglob("modules.json"))
+    peer = SentenceTransformer(str(folder), device="cpu")
     expected = peer.encode(TEXTS, normalize_embeddings=True)
     cosines = (Mpnet.open().texts(TEXTS) * expected).sum(1)
     assert np.min(cosines) > 0.999  # ours are computed in bf16

@@ -12,7 +12,9 @@ from encoder.readers.star_onnx import LENGTHS, StarOnnx
 from train.transformer.mpnet import padded
 from train.transformer.quantise import channel_sizes, quantise_columns, stored_star
 
-SETTINGS = StarSettings(vocabulary=60, layers=2, width=48, heads=4, inner=96, window=3, dim=16)
+SETTINGS = StarSettings(
+    vocabulary=60, layers=2, width=48, heads=4, inner=96, window=3, bridge=0, dim=16
+)
 
 
 def draw_texts(lengths: list[int]) -> list[I32]:
