@@ -31,6 +31,7 @@ class OnnxGraph:
     nodes: list[bytes] = field(default_factory=list)
     constants: dict[str, bytes] = field(default_factory=dict)
     inputs: list[bytes] = field(default_factory=list)
+    outputs: list[bytes] = field(default_factory=list)
 
     def input(self, name: str, kind: int, shape: Shape) -> str:
         self.inputs.append(_value(name, kind, shape))
@@ -53,14 +54,19 @@ class OnnxGraph:
         self.nodes.append(b"".join(parts))
         return name
 
-    def model(self, output: str, shape: Shape) -> bytes:
-        """The bytes of the whole model, with this one output of floats."""
+    def output(self, name: str, result: str, shape: Shape) -> None:
+        """Give a result, of floats, out under a name."""
+        self.nodes.append(_text(1, result) + _text(2, name) + _text(4, "Identity"))
+        self.outputs.append(_value(name, FLOAT, shape))
+
+    def model(self) -> bytes:
+        """The bytes of the whole model."""
         graph = b"".join((
             *(_bytes(1, node) for node in self.nodes),
             _text(2, "graph"),
             *(_bytes(5, tensor) for tensor in self.constants.values()),
             *(_bytes(11, value) for value in self.inputs),
-            _bytes(12, _value(output, FLOAT, shape)),
+            *(_bytes(12, value) for value in self.outputs),
         ))  # fmt: skip
         return _number(1, FORMAT) + _bytes(7, graph) + _bytes(8, _number(2, OPSET))
 

@@ -1,20 +1,47 @@
 """Texts as the chunks that a star reads: each with a relay before its tokens and an end after."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
+from typing import Protocol
 
 import numpy as np
 
 from encoder.embeddings import unit_rows
 from encoder.model.weights import F32, I32, I64
+from encoder.readers.star_inputs import batches
 from encoder.text.tokenizer import Tokens
 
 START, PADDING, END = 0, 1, 2
 BEFORE = 4  # MPNet's word pieces are BERT's, with four entries before them
 CHUNK_TOKENS = 126  # beside relay and end
 
+Spread = Callable[[Callable[[Sequence[I32]], F32], Iterable[Sequence[I32]]], Iterable[F32]]
 ReadChunks = Callable[[Sequence[I32]], F32]
 """The vectors [chunks, d] of chunks."""
+
+
+class StarReader(Protocol):
+    """Reads chunks of one padded length; n is their number, L that length."""
+
+    batch_tokens: int  # at a time, padding included
+
+    def vectors(self, texts: Sequence[I32]) -> F32:
+        """The vectors [n, d], not normalised."""
+        ...
+
+    def tokens(self, texts: Sequence[I32]) -> F32:
+        """The vectors [n, L, d] of their tokens, whose mean is the chunk's."""
+        ...
+
+
+def star_vectors(reader: StarReader, dim: int, chunks: Sequence[I32], spread: Spread) -> F32:
+    """The vectors [chunks, d] of chunks of any lengths; `spread` maps over batches in order."""
+    out = np.zeros((len(chunks), dim), np.float32)
+    rows = list(batches(chunks, reader.batch_tokens))
+    parts = spread(reader.vectors, [[chunks[i] for i in own] for own in rows])
+    for own, part in zip(rows, parts, strict=True):
+        out[own] = part
+    return out
 
 
 def chunks_of(tokens: Tokens) -> tuple[list[I32], I64]:

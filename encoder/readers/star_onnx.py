@@ -1,35 +1,27 @@
 """The star transformer on a CPU: ONNX Runtime, with weights and activations in int8.
 
 The graph follows from the settings and is built here; a model directory holds weights alone. The
-scales of activations are fixed, sums of products are whole numbers, and a text is padded to a
-length that follows from its own: so its vector has the same bits alone and in any batch.
+scales of activations are fixed, sums of products are whole numbers, and a text's padding does not
+depend on its batch: so its vector has the same bits alone and in any batch.
 
 In the shapes n is the number of texts, L their padded length, h of heads, k the width of a head and
 w that of the model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnxruntime
-from numpy.typing import NDArray
 
-from encoder.model.star_settings import (
-    EPSILON,
-    FIRST_POSITION,
-    StarSettings,
-    distance_buckets,
-)
+from encoder.model.star_settings import EPSILON, StarSettings
 from encoder.model.weights import F32, I32
 from encoder.readers.onnx_graph import FLOAT, INT64, OnnxGraph
+from encoder.readers.star_inputs import Arrays, Places, padded_batch
 
-Arrays = Mapping[str, NDArray[Any]]
-LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # a text is padded to the next of them
 BATCH_TOKENS = 1024  # padding included; more do not fit the core's own cache
 ZERO = 128  # the code of 0 among activations, which are unsigned
-HIDDEN = -1e9  # the logit of a token that is not seen
+VECTORS, TOKENS = "vectors", "tokens"
 
 
 @dataclass(slots=True)
@@ -57,9 +49,12 @@ class StarGraph:
             x = self._layer(x, bias, f"layers.{number}")
             if number == self.settings.bridge:
                 x = graph.add("Add", x, self._linear(x, "bridge"))
-        mean = graph.add("Squeeze", graph.add("MatMul", shares, x), self._whole("one", [1]))
         axes = graph.constant("axes.weight", self.weights["axes.weight"].T.astype(np.float32))
-        return graph.model(graph.add("MatMul", mean, axes), ("n", self.settings.dim))
+        tokens = graph.add("MatMul", x, axes)  # [n, L, d]
+        mean = graph.add("Squeeze", graph.add("MatMul", shares, tokens), self._whole("one", [1]))
+        graph.output(VECTORS, mean, ("n", self.settings.dim))
+        graph.output(TOKENS, tokens, ("n", "L", self.settings.dim))
+        return graph.model()
 
     def _layer(self, x: str, bias: str, name: str) -> str:
         graph, heads = self.graph, self.settings.heads
@@ -118,60 +113,34 @@ class StarGraph:
 class StarOnnx:
     """Reads texts as token ids; thread-safe."""
 
+    batch_tokens = BATCH_TOKENS
+
     def __init__(self, settings: StarSettings, weights: Arrays) -> None:
-        self._settings = settings
+        self._places = Places(settings, weights)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # the encoder gives each thread texts of its own
         content = StarGraph(settings, weights, OnnxGraph()).build()
         self._session = onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"]
         )
-        by_distance = weights["distances.weight"]
-        self._biases = {length: attention_bias(settings, by_distance, length) for length in LENGTHS}
-        self._positions: F32 = weights["positions.weight"][FIRST_POSITION:]
 
-    def forward(self, texts: Sequence[I32]) -> F32:
-        """The vectors of texts, each with its relay and its end: [texts, d], not normalised."""
-        out = np.zeros((len(texts), self._settings.dim), np.float32)
-        for rows, length in batches(texts):
-            out[rows] = self._run([texts[row] for row in rows], length)
-        return out
+    def vectors(self, texts: Sequence[I32]) -> F32:
+        """The vectors of texts of one padded length: [n, d], not normalised."""
+        return self._run(VECTORS, texts)
 
-    def _run(self, texts: Sequence[I32], length: int) -> F32:
-        ids = np.zeros((len(texts), length), np.int64)
-        sizes = np.array(list(map(len, texts)))
-        for row, text in zip(ids, texts, strict=True):
-            row[: len(text)] = text
-        real = np.arange(length) < sizes[:, None]  # [n, L]
+    def tokens(self, texts: Sequence[I32]) -> F32:
+        """The vectors of their tokens, whose mean is the text's: [n, L, d]."""
+        return self._run(TOKENS, texts)
+
+    def _run(self, output: str, texts: Sequence[I32]) -> F32:
+        batch = padded_batch(texts)
+        length = batch.ids.shape[1]
         inputs = {
-            "ids": ids,
-            "bias": self._biases[length],
-            "unseen": np.where(real, 0, HIDDEN).astype(np.float32)[:, None, None, :],
-            "shares": (real / sizes[:, None]).astype(np.float32)[:, None, :],
-            "positions": self._positions[:length],
+            "ids": batch.ids,
+            "bias": self._places.bias(length),
+            "unseen": batch.unseen,
+            "shares": batch.shares,
+            "positions": self._places.positions(length),
         }
-        (vectors,) = self._session.run(None, inputs)
-        return np.asarray(vectors, np.float32)
-
-
-def attention_bias(settings: StarSettings, by_distance: F32, length: int) -> F32:
-    """What is added to the logits of every text of this length: [1, h, L, L]."""
-    place = np.arange(length)
-    distance = place - place[:, None]  # of the token that is seen
-    bias = by_distance[distance_buckets(distance)].transpose(2, 0, 1)
-    if settings.window is not None:
-        near = np.abs(distance) <= settings.window
-        relay = (place == 0) | (place == 0)[:, None]
-        bias = np.where(near | relay, bias, HIDDEN)
-    return np.ascontiguousarray(bias[None], np.float32)
-
-
-def batches(texts: Sequence[I32]) -> Iterator[tuple[list[int], int]]:
-    """Texts of one padded length, so many at a time, with that length."""
-    by_length: dict[int, list[int]] = {}
-    for row, text in enumerate(texts):
-        length = next(length for length in LENGTHS if len(text) <= length)
-        by_length.setdefault(length, []).append(row)
-    for length, rows in sorted(by_length.items()):
-        size = max(1, BATCH_TOKENS // length)
-        yield from ((rows[i : i + size], length) for i in range(0, len(rows), size))
+        (values,) = self._session.run([output], inputs)
+        return np.asarray(values, np.float32)
