@@ -1,10 +1,13 @@
 """The size of a star transformer, and what its readers share without PyTorch."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
+import msgspec
 import numpy as np
 
+from encoder.errors import InputError
 from encoder.model.weights import I64
 
 POSITIONS = 514
@@ -31,6 +34,24 @@ class StarSettings:
     bridge: int | None = None
     dim: int = 384  # of the vectors it gives
     adaptive: bool = False  # α-entmax in the place of softmax
+
+    def __post_init__(self) -> None:
+        sizes = (self.vocabulary, self.layers, self.width, self.heads, self.inner, self.dim)
+        if min(sizes) < 1 or self.width % self.heads:
+            raise InputError(f"star: {self} has a size below 1, or a width that heads do not share")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Create settings from a manifest; an unknown or missing key raises InputError."""
+        if odd := set(values) ^ set(cls.__dataclass_fields__):
+            raise InputError(f"star: unknown or missing setting {', '.join(sorted(odd))}")
+        try:
+            return msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
+            raise InputError(f"star: {error}") from error
 
 
 def distance_buckets(distance: I64) -> I64:

@@ -23,6 +23,7 @@ ReadChunks = Callable[[Sequence[I32]], F32]
 class StarReader(Protocol):
     """Reads chunks of one padded length; n is their number, L that length."""
 
+    dim: int
     batch_tokens: int  # at a time, padding included
 
     def vectors(self, texts: Sequence[I32]) -> F32:
@@ -34,9 +35,9 @@ class StarReader(Protocol):
         ...
 
 
-def star_vectors(reader: StarReader, dim: int, chunks: Sequence[I32], spread: Spread) -> F32:
+def star_vectors(reader: StarReader, chunks: Sequence[I32], spread: Spread) -> F32:
     """The vectors [chunks, d] of chunks of any lengths; `spread` maps over batches in order."""
-    out = np.zeros((len(chunks), dim), np.float32)
+    out = np.zeros((len(chunks), reader.dim), np.float32)
     rows = list(batches(chunks, reader.batch_tokens))
     parts = spread(reader.vectors, [[chunks[i] for i in own] for own in rows])
     for own, part in zip(rows, parts, strict=True):

@@ -4,16 +4,16 @@ A text is padded to a length that follows from its own, so what it is read with 
 its batch. In the shapes n is the number of texts, L their padded length and h of heads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from encoder.model.star_settings import FIRST_POSITION, StarSettings, distance_buckets
+from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32, I64
 
-Arrays = Mapping[str, NDArray[Any]]
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # a text is padded to the next of them
 HIDDEN = -1e9  # the logit of a token that is not seen
 
@@ -39,8 +39,8 @@ class Batch(NamedTuple):
 class Places:
     """What a star knows of the places of tokens, for each padded length."""
 
-    def __init__(self, settings: StarSettings, weights: Arrays) -> None:
-        by_distance = weights["distances.weight"]
+    def __init__(self, weights: StarWeights) -> None:
+        settings, by_distance = weights.settings, weights["distances.weight"]
         self._biases = {length: attention_bias(settings, by_distance, length) for length in LENGTHS}
         self._positions: F32 = weights["positions.weight"][FIRST_POSITION:]
 

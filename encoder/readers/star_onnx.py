@@ -15,9 +15,10 @@ import numpy as np
 import onnxruntime
 
 from encoder.model.star_settings import EPSILON, StarSettings
+from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32
 from encoder.readers.onnx_graph import FLOAT, INT64, OnnxGraph
-from encoder.readers.star_inputs import Arrays, Places, padded_batch
+from encoder.readers.star_inputs import Places, padded_batch
 
 BATCH_TOKENS = 1024  # padding included; more do not fit the core's own cache
 ZERO = 128  # the code of 0 among activations, which are unsigned
@@ -28,9 +29,12 @@ VECTORS, TOKENS = "vectors", "tokens"
 class StarGraph:
     """Builds the graph of one model from its stored weights."""
 
-    settings: StarSettings
-    weights: Arrays
+    weights: StarWeights
     graph: OnnxGraph
+
+    @property
+    def settings(self) -> StarSettings:
+        return self.weights.settings
 
     def build(self) -> bytes:
         graph, width = self.graph, self.settings.width
@@ -115,11 +119,11 @@ class StarOnnx:
 
     batch_tokens = BATCH_TOKENS
 
-    def __init__(self, settings: StarSettings, weights: Arrays) -> None:
-        self._places = Places(settings, weights)
+    def __init__(self, weights: StarWeights) -> None:
+        self.dim, self._places = weights.settings.dim, Places(weights)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # the encoder gives each thread texts of its own
-        content = StarGraph(settings, weights, OnnxGraph()).build()
+        content = StarGraph(weights, OnnxGraph()).build()
         self._session = onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"]
         )

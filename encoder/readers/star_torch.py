@@ -12,9 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from encoder.model.star_settings import EPSILON, StarSettings
+from encoder.model.star_settings import EPSILON
+from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32
-from encoder.readers.star_inputs import Arrays, Places, padded_batch
+from encoder.readers.star_inputs import Places, padded_batch
 
 BATCH_TOKENS = {"cpu": 1024, "cuda": 2**16}
 
@@ -22,24 +23,22 @@ BATCH_TOKENS = {"cpu": 1024, "cuda": 2**16}
 class StarTorch:
     """Reads texts as token ids, on one device and in one precision."""
 
-    def __init__(
-        self, settings: StarSettings, weights: Arrays, device: str, precision: torch.dtype
-    ) -> None:
-        self._settings, self._device, self._precision = settings, device, precision
-        self._places = Places(settings, weights)
+    def __init__(self, weights: StarWeights, device: str, precision: torch.dtype) -> None:
+        self._settings, self._device, self._precision = weights.settings, device, precision
+        self._places = Places(weights)
         self._weights = {
             name: torch.as_tensor(value, dtype=precision, device=device)
-            for name, value in weights.items()
+            for name, value in weights.tensors.items()
             if not name.endswith("codes")
         }
         self._codes = {
             name.removesuffix(".codes"): torch.as_tensor(value, device=device).to(
                 torch.bfloat16 if device == "cuda" else precision
             )
-            for name, value in weights.items()
+            for name, value in weights.tensors.items()
             if name.endswith("codes")
         }
-        self.batch_tokens = BATCH_TOKENS[device]
+        self.dim, self.batch_tokens = weights.settings.dim, BATCH_TOKENS[device]
 
     def vectors(self, texts: Sequence[I32]) -> F32:
         """The vectors of texts of one padded length: [n, d], not normalised."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,9 +11,9 @@ from torch import Tensor, nn
 
 from encoder.model.star_settings import StarSettings
 from encoder.model.star_transformer import StarTransformer
+from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I8, quantise_rows
 
-Stored = dict[str, NDArray[np.generic]]
 # Two products with uint8 are added in 16 bits where a processor has no VNNI: 2 · 255 · 64 fits.
 LARGEST_CODE = 64
 LARGEST_ACTIVATION_CODE = 127
@@ -45,7 +46,7 @@ def channel_sizes(
     return sizes
 
 
-def stored_star(star: StarTransformer, sizes: dict[str, Tensor]) -> Stored:
+def stored_star(star: StarTransformer, sizes: dict[str, Tensor]) -> StarWeights:
     """All tensors as the CPU's reader takes them; queries are scaled for their product.
 
     A few channels are a hundred times as large as the others. Each is divided by a factor of its
@@ -53,7 +54,7 @@ def stored_star(star: StarTransformer, sizes: dict[str, Tensor]) -> Stored:
     """
     state = {name: value.float().numpy() for name, value in star.state_dict().items()}
     codes, steps = quantise_rows(state["tokens.weight"])
-    stored: Stored = {"tokens.codes": codes, "tokens.scales": steps}
+    stored: dict[str, NDArray[Any]] = {"tokens.codes": codes, "tokens.scales": steps}
     for name in ("positions.weight", "distances.weight", "norm.weight", "norm.bias"):
         stored[name] = state[name]
     stored["axes.weight"] = state["axes.weight"]
@@ -73,9 +74,11 @@ def stored_star(star: StarTransformer, sizes: dict[str, Tensor]) -> Stored:
             f"{name}.scales": steps,
             f"{name}.bias": bias.astype(np.float32),
             f"{name}.input_factors": 1 / factors,
-            f"{name}.input_scale": (size.numpy() / factors).max() / LARGEST_ACTIVATION_CODE,
+            f"{name}.input_scale": np.array(
+                (size.numpy() / factors).max() / LARGEST_ACTIVATION_CODE, np.float32
+            ),
         }
-    return stored
+    return StarWeights(star.settings, stored)
 
 
 def channel_factors(sizes: F32, matrix: F32) -> F32:  # [in], [out, in] -> [in]

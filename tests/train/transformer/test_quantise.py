@@ -7,9 +7,10 @@ import torch
 from encoder.embeddings import unit_rows
 from encoder.model.star_settings import StarSettings
 from encoder.model.star_transformer import StarTransformer
+from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32
 from encoder.readers.star_chunks import END, START, StarReader, star_vectors
-from encoder.readers.star_inputs import LENGTHS, Arrays
+from encoder.readers.star_inputs import LENGTHS
 from encoder.readers.star_onnx import StarOnnx
 from encoder.readers.star_torch import StarTorch
 from train.transformer.mpnet import padded
@@ -40,34 +41,34 @@ def star() -> StarTransformer:
 
 
 @pytest.fixture(scope="module")
-def stored(star: StarTransformer) -> Arrays:
+def stored(star: StarTransformer) -> StarWeights:
     batches = [padded(draw_texts([5] * 200)), padded(draw_texts([30] * 50))]
     return stored_star(star, channel_sizes(star, batches))
 
 
 def read(reader: StarReader, texts: list[I32]) -> F32:
-    return star_vectors(reader, SETTINGS.dim, texts, map)
+    return star_vectors(reader, texts, map)
 
 
-def test_the_cpus_vectors_are_those_of_the_stored_star_in_float64(stored: Arrays) -> None:
+def test_the_cpus_vectors_are_those_of_the_stored_star_in_float64(stored: StarWeights) -> None:
     texts = draw_texts([1, 3, 6, 20, 40, 100, 126, *(n - 2 for n in LENGTHS)])
-    vectors = unit_rows(read(StarOnnx(SETTINGS, stored), texts))
-    exact = unit_rows(read(StarTorch(SETTINGS, stored, "cpu", torch.float64), texts))
+    vectors = unit_rows(read(StarOnnx(stored), texts))
+    exact = unit_rows(read(StarTorch(stored, "cpu", torch.float64), texts))
     assert np.linalg.norm(vectors - exact, axis=1).max() < 5e-3
-    single = unit_rows(read(StarTorch(SETTINGS, stored, "cpu", torch.float32), texts))
+    single = unit_rows(read(StarTorch(stored, "cpu", torch.float32), texts))
     assert np.linalg.norm(single - exact, axis=1).max() < 5e-3
 
 
-def test_the_stored_star_is_near_to_the_star(star: StarTransformer, stored: Arrays) -> None:
+def test_the_stored_star_is_near_to_the_star(star: StarTransformer, stored: StarWeights) -> None:
     texts = draw_texts([1, 3, 6, 20, 40, 100, 126])
-    vectors = unit_rows(read(StarTorch(SETTINGS, stored, "cpu", torch.float64), texts))
+    vectors = unit_rows(read(StarTorch(stored, "cpu", torch.float64), texts))
     with torch.inference_mode():
         exact = np.concatenate([star(*padded([text])).numpy() for text in texts])
     assert (vectors * unit_rows(exact)).sum(1).min() > 0.99
 
 
-def test_a_text_has_the_same_bits_alone_and_in_any_batch(stored: Arrays) -> None:
-    reader = StarOnnx(SETTINGS, stored)
+def test_a_text_has_the_same_bits_alone_and_in_any_batch(stored: StarWeights) -> None:
+    reader = StarOnnx(stored)
     texts = draw_texts(np.random.default_rng(1).integers(1, 127, 150).tolist())
     together = read(reader, texts)
     assert np.array_equal(together[::-1], read(reader, texts[::-1]))
@@ -75,10 +76,10 @@ def test_a_text_has_the_same_bits_alone_and_in_any_batch(stored: Arrays) -> None
         assert np.array_equal(together[row : row + 1], read(reader, [texts[row]]))
 
 
-def test_a_texts_vector_is_the_mean_of_its_tokens(stored: Arrays) -> None:
+def test_a_texts_vector_is_the_mean_of_its_tokens(stored: StarWeights) -> None:
     (text,) = draw_texts([11])
     for reader in (
-        StarOnnx(SETTINGS, stored), StarTorch(SETTINGS, stored, "cpu", torch.float64)
+        StarOnnx(stored), StarTorch(stored, "cpu", torch.float64)
     ):  # fmt: skip
         (tokens,) = reader.tokens([text])
         mean = tokens[: len(text)].mean(0, dtype=np.float64)

@@ -1,0 +1,73 @@
+"""The stored form of a star transformer: matrices in int8, and the scales of what enters them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.errors import InputError
+from encoder.model.star_settings import BUCKETS, POSITIONS, StarSettings
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StarWeights:
+    """The tensors of one star by name, checked for type, shape and range."""
+
+    settings: StarSettings
+    tensors: Mapping[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        shapes = star_shapes(self.settings)
+        if odd := set(self.tensors) ^ set(shapes):
+            raise InputError(f"star: unknown or missing tensor {', '.join(sorted(odd))}")
+        for name, shape in shapes.items():
+            value = self.tensors[name]
+            kind = "int8" if name.endswith("codes") else "float32"
+            if value.shape != shape or value.dtype != kind:
+                raise InputError(
+                    f"star, {name}: {value.dtype} of shape {list(value.shape)}, expected {kind} "
+                    f"{list(shape)}"
+                )
+            if not np.isfinite(value).all() or (name.endswith("scale") and value <= 0):
+                raise InputError(f"star, {name}: holds a number that is out of range")
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.tensors[name]
+
+
+def star_shapes(settings: StarSettings) -> dict[str, Shape]:
+    """The name and shape of every tensor of a star with these settings."""
+    width, inner = settings.width, settings.inner
+    shape_of: dict[str, Shape] = {
+        "tokens.codes": (settings.vocabulary, width),
+        "tokens.scales": (settings.vocabulary,),
+        "positions.weight": (POSITIONS, width),
+        "distances.weight": (BUCKETS, settings.heads),
+        "axes.weight": (settings.dim, width),
+    }
+    norms = ["norm"]
+    products = {} if settings.bridge is None else {"bridge": (width, width)}
+    for number in range(settings.layers):
+        own = f"layers.{number}"
+        norms += [f"{own}.attention_norm", f"{own}.norm"]
+        products |= {
+            f"{own}.attention.query_key_value": (width, 3 * width),
+            f"{own}.attention.output": (width, width),
+            f"{own}.widen": (width, inner),
+            f"{own}.narrow": (inner, width),
+        }
+    for name in norms:
+        shape_of |= {f"{name}.weight": (width,), f"{name}.bias": (width,)}
+    for name, (into, out) in products.items():
+        shape_of |= {
+            f"{name}.codes": (into, out),
+            f"{name}.scales": (out,),
+            f"{name}.bias": (out,),
+            f"{name}.input_factors": (into,),
+            f"{name}.input_scale": (),
+        }
+    return shape_of
