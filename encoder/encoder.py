@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from encoder.backends.choose import Backend, open_backend
+from encoder.backends.choose import Readers, open_readers
 from encoder.embeddings import (
     Background,
     Embeddings,
@@ -21,10 +21,12 @@ from encoder.embeddings import (
     thresholds,
 )
 from encoder.errors import InputError, ModelError
-from encoder.explain.words import Explainer
+from encoder.explain.words import Explainer, explaining_reader
 from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.model_directory import Model, read_model
+from encoder.readers.star_chunks import Spread
+from encoder.readers.star_texts import StarTexts
 from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.support.jit_cache import announce_first_start
 from encoder.support.named import MODELS, model_directory
@@ -34,27 +36,38 @@ from encoder.text.clean import POST_CHARS, POST_TOKENS, Article, validate_texts
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
 
 BLOCK = 4096  # texts per thread
+STAR_BLOCK = 4096  # texts at a time
 MAX_BLOCKS = 4  # at a time, for any number of threads
 MIN_LETTERS_PER_THREAD = 30_000  # about two milliseconds; below it a second thread costs time
 CUT = ("…", 0.0)
 T = TypeVar("T", bound=Article)
 
 
+class Explaining(NamedTuple):
+    """What explains the vectors of one reader, and the words that it reads."""
+
+    tokenizer: Tokenizer
+    explainer: Explainer
+
+
 class Encoder:
     """A loaded model; created by `load`."""
 
     def __init__(
-        self, model: Model, backend: Backend, path: str, source: "partial[Encoder] | None" = None
+        self, model: Model, readers: Readers, source: "partial[Encoder] | None" = None
     ) -> None:
         """Internal; use `load`. `source` loads the model again after unpickling."""
         self.model = model
-        self.path = path
-        self._backend, self._source, self._closed = backend, source, False
+        self.path, self.error = readers.path, (1 - model.mix) * readers.error
+        self._backend, self._source, self._closed = readers.skim, source, False
         self._tokenizers = PerProcess(
             lambda: Tokenizer(model.vocabulary, model.idf, model.weights.config)
         )
-        read = replace(model.background, mix=model.mix, digest=model.digest)
-        self._background = Background(read, replace(read, skimmed=True))
+        self._star = None if readers.star is None else StarTexts(model, readers.star)
+        both = model.background.read, model.background.skim
+        self._background = Background(
+            *(replace(rows, mix=model.mix, digest=model.digest) for rows in both)
+        )
         self._thread_pool = ThreadPool(self.threads)
         _ = self._tokenizer
 
@@ -108,14 +121,17 @@ class Encoder:
 
         `threads` limits the threads of this call: 1 is the calling thread.
         """
-        return self._embed(self._tokenizer.posts, texts, Side.POST, threads)
+        if self._star is None:
+            return replace(self.skim(texts, threads=threads), skimmed=False)
+        return self._read(self._star.posts, texts, Side.POST, threads)
 
     def skim(self, texts: Iterable[str], *, threads: int | None = None) -> Embeddings:
         """The approximate embeddings of posts, in the same space, by the gated mean.
 
         A model without a star has no other reader: its `posts` gives the same vectors.
         """
-        return replace(self.posts(texts, threads=threads), skimmed=True)
+        skimmed = self._embed(self._tokenizer.posts, texts, Side.POST, threads)
+        return replace(skimmed, skimmed=True)
 
     def articles(self, texts: Iterable[Article]) -> Embeddings:
         """The embeddings of articles, each a text or a pair of title and text.
@@ -123,7 +139,9 @@ class Encoder:
         Of each the first 131,072 characters are read, its title among them. The worker and the
         commands refuse a longer text.
         """
-        return self._embed(self._tokenizer.articles, texts, Side.ARTICLE)
+        if self._star is None:
+            return self._embed(self._tokenizer.articles, texts, Side.ARTICLE)
+        return self._read(self._star.articles, texts, Side.ARTICLE)
 
     def thresholds(
         self, articles: Embeddings, rate: float = 0.001, background: Embeddings | None = None,
@@ -169,38 +187,52 @@ class Encoder:
         return [*weighted_words[:read], *unread, *([CUT] if is_cut else [])]
 
     def explain(
-        self, text: str, articles: Embeddings | None = None, k: int = 0
+        self, text: str, articles: Embeddings | None = None, k: int = 0, skim: bool = False
     ) -> list[tuple[str, float]]:
         """Each word's share of the post's vector, or its contribution to the score with article k.
 
-        The last entry, "", is the rest of the score: biases and rounding.
+        The last entry, "", is the rest of the score: rounding, and what is no word's. With `skim`
+        the approximate vector or score.
         """
         if articles is None:
-            return self._explainer.attention(self._tokenizer.words(text, Side.POST))
+            how = self._explaining(skim)
+            return how.explainer.attention(how.tokenizer.words(text, Side.POST))
         count = len(require_embeddings("articles", articles))
         if k not in range(count):
             raise InputError(f"k: {k!r} is not the number of one of {count} articles, from 0")
         k = int(k)
-        score = float(self.posts([text]).similarity(articles[k : k + 1])[0, 0])
-        (parts,) = self.contributions([text], articles, [(0, k)])
+        post = self.skim([text]) if skim else self.posts([text])
+        score = float(post.similarity(articles[k : k + 1])[0, 0])
+        (parts,) = self.contributions([text], articles, [(0, k)], skim)
         return [*parts, ("", score - math.fsum(part for _, part in parts))]
 
     def contributions(
-        self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
-    ) -> list[list[tuple[str, float]]]:
+        self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]],
+        skim: bool = False,
+    ) -> list[list[tuple[str, float]]]:  # fmt: skip
         """Each word's contribution, for pairs of post and article indices, without the rest."""
-        tokenizer = self._tokenizer
-        words = [tokenizer.words(text, Side.POST) for text in texts]
-        return self._explainer.contributions(words, articles, pairs)
+        how = self._explaining(skim)
+        words = [how.tokenizer.words(text, Side.POST) for text in texts]
+        return how.explainer.contributions(words, articles, pairs)
 
     def compile_explanations(self) -> None:
         """Compile the explanation code, so that the first match does not wait for it."""
         word = Word("", (0,), NO_SLOT, 0.0)
-        self._explainer.contributions([[word]], self.background[:1], [(0, 0)])
+        for skim in (False, True):
+            how = self._explaining(skim)
+            how.explainer.contributions([[word]], self.background[:1], [(0, 0)])
+
+    def _explaining(self, skim: bool) -> "Explaining":
+        self._refuse_closed()
+        if skim or self._star is None:
+            return self._explaining_skim
+        return Explaining(self._star.tokenizer, Explainer(self._star, POST_TOKENS))
 
     @cached_property
-    def _explainer(self) -> Explainer:
-        return Explainer(self.model.weights, self._backend)
+    def _explaining_skim(self) -> "Explaining":
+        reader = explaining_reader(self.model.weights, self._backend)
+        explainer = Explainer(reader, self.model.weights.config.post_tokens)
+        return Explaining(self._tokenizer, explainer)
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -215,9 +247,8 @@ class Encoder:
         self, read: Callable[[Sequence[T]], Tokens], texts: Iterable[T], side: Side,
         threads: int | None = None,
     ) -> Embeddings:  # fmt: skip
-        """Tokenize and embed the texts in parts."""
-        if threads is not None and (type(threads) is not int or threads < 1):
-            raise InputError(f"threads: {threads!r} is not a whole number from 1; leave it out")
+        """Tokenize and embed the texts in parts by the gated mean."""
+        refuse_threads(threads)
         forward, lead = self._backend.forward, self.model.weights.config.lead
         items = validate_texts(texts, side)
         dense = np.empty((len(items), self.dim), np.float32)  # [n, d]
@@ -231,6 +262,26 @@ class Encoder:
         words = list(self._thread_pool.map(embed_part, _parts(items, threads), threads))
         lexical = words[0] if len(words) == 1 else SparseRows.concat(words)
         return Embeddings(frozen(dense), lexical, self.mix, self.digest)
+
+    def _read(
+        self, read: Callable[[Sequence[T], Spread], tuple[F32, SparseRows]], texts: Iterable[T],
+        side: Side, threads: int | None = None,
+    ) -> Embeddings:  # fmt: skip
+        """Tokenize and embed the texts in blocks by the star."""
+        self._refuse_closed()
+        refuse_threads(threads)
+        items = validate_texts(texts, side)
+        spread = partial(self._thread_pool.map, threads=threads)
+        starts = range(0, len(items), STAR_BLOCK) or [0]
+        parts = [read(items[start : start + STAR_BLOCK], spread) for start in starts]
+        dense = np.concatenate([dense for dense, _ in parts])
+        words = SparseRows.concat([words for _, words in parts])
+        return Embeddings(frozen(dense), words, self.mix, self.digest)
+
+
+def refuse_threads(threads: int | None) -> None:
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise InputError(f"threads: {threads!r} is not a whole number from 1; leave it out")
 
 
 def _parts(texts: Sequence[Article], threads: int) -> Iterator[slice]:
@@ -262,8 +313,9 @@ def load(
     name = folder.name if folder.parent == MODELS else str(folder.resolve())
     announce_first_start()
     model = read_model(folder)
-    backend, path = open_backend(model, device, threads)
-    return Encoder(model, backend, path, partial(load, name, device, threads))
+    return Encoder(
+        model, open_readers(model, device, threads), partial(load, name, device, threads)
+    )
 
 
 def _unpickle(source: "partial[Encoder]", digest: str) -> Encoder:

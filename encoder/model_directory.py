@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,23 +17,26 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from encoder.embeddings import Embeddings, unit_rows
+from encoder.embeddings import Background, Embeddings, unit_rows
 from encoder.errors import InputError, ModelError, one_line
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
+from encoder.model.star_settings import StarSettings
+from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32, I64, Weights, dequantise_rows, quantise_rows
 from encoder.score.lexical import Idf, SparseRows
 from encoder.support.files import read_regular
 from encoder.support.readonly import frozen
-from encoder.text.vocabulary import VOCABULARIES, Vocabulary
+from encoder.text.vocabulary import VOCABULARIES, Vocabulary, WordPiece
 
 KIND = "newsift.model/"
-FORMAT = f"{KIND}2"
+FORMAT = f"{KIND}3"
 MANIFEST = "manifest.json"
 WEIGHTS, VOCABULARY, IDF = "model.safetensors", "vocabulary.txt", "idf.safetensors"
 BACKGROUND, CHECK = "background.safetensors", "check.safetensors"
 ARTICLE_CHECK = "check-articles.safetensors"
+STAR, STAR_CHECK = "star.safetensors", "check-star.safetensors"
 REQUIRED_FILES = {WEIGHTS, VOCABULARY, BACKGROUND, CHECK}
-ALL_FILES = {MANIFEST, *REQUIRED_FILES, IDF, ARTICLE_CHECK}
+ALL_FILES = {MANIFEST, *REQUIRED_FILES, IDF, ARTICLE_CHECK, STAR, STAR_CHECK}
 PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
 MANIFEST_BYTES = 2**20
 FILE_BYTES = 2**31
@@ -47,6 +50,7 @@ class FileFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Manifest(msgspec.Struct, frozen=True):
     digest: str
     config: dict[str, Any]
+    star: dict[str, Any] | None
     vocabulary: str
     mix: float
     files: dict[str, FileFacts]
@@ -56,14 +60,17 @@ class Manifest(msgspec.Struct, frozen=True):
     provenance: dict[str, Any]
 
     def __post_init__(self) -> None:
-        odd = (self.files.keys() ^ REQUIRED_FILES) - {IDF} or self.checks.keys() ^ {ARTICLE_CHECK}
-        if odd:
+        files, checks = set(REQUIRED_FILES), {ARTICLE_CHECK}
+        if self.star is not None:
+            files.add(STAR)
+            checks.add(STAR_CHECK)
+        if odd := (self.files.keys() ^ files) - {IDF} or self.checks.keys() ^ checks:
             raise ValueError(f"{', '.join(sorted(odd))} is missing, or is not a file of a model")
 
 
 def digest_of(manifest: Mapping[str, Any]) -> str:
     """The digest of everything that affects embeddings or thresholds; notes are excluded."""
-    content = [manifest[key] for key in ("format", "config", "vocabulary", "mix", "files")]
+    content = [manifest[key] for key in ("format", "config", "star", "vocabulary", "mix", "files")]
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -148,14 +155,30 @@ class SelfCheck:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Star:
+    """The reader of articles, and of the posts that may match."""
+
+    weights: StarWeights
+    check: SelfCheck  # of chunks, each with its relay and its end
+
+    def __post_init__(self) -> None:
+        settings, ids = self.weights.settings, self.check.ids
+        if self.check.vectors.shape[1] != settings.dim or np.diff(self.check.offsets).min() < 1:
+            raise InputError(f"{STAR_CHECK}: is not of chunks and vectors {settings.dim} wide")
+        if not 0 <= ids.min() <= ids.max() < settings.vocabulary:
+            raise InputError(f"{STAR_CHECK}: ids outside the vocabulary of {settings.vocabulary}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    weights: Weights
+    weights: Weights  # of the gated mean
     vocabulary: Vocabulary
     idf: Idf | None
     mix: float
-    background: Embeddings  # everyday posts, for automatic thresholds
+    background: Background  # everyday posts, for automatic thresholds
     check: SelfCheck  # of posts
     article_check: SelfCheck  # short texts, one of maximal length, and one without tokens
+    star: Star | None = None  # without one the gated mean reads everything
     metrics: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
@@ -169,21 +192,36 @@ class Model:
             )
         if not 0 <= self.mix < 1 or (self.mix > 0 and self.idf is None):
             raise InputError(f"mix: {self.mix} needs 0 ≤ λ < 1, and an idf table unless it is 0")
-        if not len(self.background) or not self.background.is_unit():
+        both = self.background.read, self.background.skim
+        if not len(both[0]) or not all(rows.is_unit() for rows in both):
             rule = "needs some, each of length 1 or zero, and no NaN"
-            raise InputError(f"{BACKGROUND}: {len(self.background)} rows; {rule}")
+            raise InputError(f"{BACKGROUND}: {len(both[0])} rows; {rule}")
         dim = self.weights.config.dim
         checks = self.check, self.article_check
-        if {v.shape[1] for v in (self.background.dense, *(c.vectors for c in checks))} != {dim}:
+        widths = {v.shape[1] for v in (*(b.dense for b in both), *(c.vectors for c in checks))}
+        if self.star is not None:
+            widths.add(self.star.weights.settings.dim)
+            self._refuse_other_pieces(self.star.weights.settings.pieces)
+        if widths != {dim}:
             raise InputError(f"{BACKGROUND}, {CHECK}, {ARTICLE_CHECK}: vectors are not {dim} wide")
         for check in checks:
             if not 0 <= check.ids.min(initial=0) <= check.ids.max(initial=0) < words:
                 raise InputError(f"{CHECK}, {ARTICLE_CHECK}: ids outside the vocabulary of {words}")
 
+    def _refuse_other_pieces(self, pieces: int) -> None:
+        """The star's word pieces are the first of the gated mean's, which has whole words too."""
+        if self.vocabulary.kind != WordPiece.kind or self.vocabulary.size < pieces:
+            raise InputError(
+                f"{VOCABULARY}: {self.vocabulary.size} {self.vocabulary.kind} entries, the star "
+                f"needs {pieces} word pieces"
+            )
+
 
 def write_model(path: str | Path, model: Model) -> str:
     """Write a model directory and return its digest."""
     files, checks = _contents(model), {ARTICLE_CHECK: _check_tensors(model.article_check)}
+    if model.star is not None:
+        checks[STAR_CHECK] = _check_tensors(model.star.check)
     manifest = _manifest(model, files, checks)
     write_directory(Path(path), {**files, **checks}, manifest)
     return str(manifest["digest"])
@@ -254,23 +292,31 @@ def read_model(path: str | Path) -> Model:
 
 
 def _contents(model: Model) -> dict[str, bytes]:
-    arrays: Arrays = {k: np.ascontiguousarray(v) for k, v in model.weights.tensors.items()}
-    rows = model.background.lexical
-    vectors, scale = quantise_rows(model.background.dense)
+    rows = model.background.read.lexical
     background: Arrays = {
-        "dense.int8": vectors,
-        "dense.scale": scale,
+        **_rounded("skim", model.background.skim),
+        **(_rounded("read", model.background.read) if model.star else {}),
         "lexical.indptr": rows.indptr,
         "lexical.slots": rows.slots,
         "lexical.weights": rows.weights.astype(np.float16),
     }
     return {
-        WEIGHTS: save(arrays),
+        WEIGHTS: save(_contiguous(model.weights.tensors)),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
         BACKGROUND: save(background),
         CHECK: _check_tensors(model.check),
         **({IDF: save({"idf": model.idf.table.astype(np.float16)})} if model.idf else {}),
+        **({STAR: save(_contiguous(model.star.weights.tensors))} if model.star else {}),
     }
+
+
+def _contiguous(tensors: Mapping[str, NDArray[Any]]) -> Arrays:
+    return {name: np.asarray(value, order="C") for name, value in tensors.items()}
+
+
+def _rounded(name: str, rows: Embeddings) -> Arrays:
+    codes, scales = quantise_rows(rows.dense)
+    return {f"{name}.int8": codes, f"{name}.scale": scales}
 
 
 def _check_tensors(check: SelfCheck) -> bytes:
@@ -288,6 +334,7 @@ def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
         idf=Idf(load(files[IDF])["idf"].astype(np.float32)) if IDF in files else None,
         mix=manifest.mix,
         background=_background(manifest, load(files[BACKGROUND])),
+        star=None if manifest.star is None else _star(manifest.star, files),
         check=_check(files[CHECK], Side.POST),
         article_check=_check(files[ARTICLE_CHECK], Side.ARTICLE),
         metrics=manifest.metrics,
@@ -296,11 +343,22 @@ def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
     )
 
 
-def _background(manifest: Manifest, arrays: Arrays) -> Embeddings:
-    dense = unit_rows(dequantise_rows(arrays["dense.int8"], arrays["dense.scale"]))
+def _star(settings: dict[str, Any], files: Mapping[str, bytes]) -> Star:
+    weights = StarWeights(StarSettings.from_dict(settings), load(files[STAR]))
+    return Star(weights, _check(files[STAR_CHECK], Side.POST))
+
+
+def _background(manifest: Manifest, arrays: Arrays) -> Background:
     weights = arrays["lexical.weights"].astype(np.float32)
-    words = SparseRows(arrays["lexical.indptr"], arrays["lexical.slots"], weights)
-    return Embeddings(frozen(dense), words.unit(), manifest.mix, manifest.digest)
+    words = SparseRows(arrays["lexical.indptr"], arrays["lexical.slots"], weights).unit()
+
+    def rows(name: str) -> Embeddings:
+        dense = unit_rows(dequantise_rows(arrays[f"{name}.int8"], arrays[f"{name}.scale"]))
+        return Embeddings(frozen(dense), words, manifest.mix, manifest.digest)
+
+    skim = rows("skim")
+    read = skim if manifest.star is None else rows("read")
+    return Background(read, replace(skim, skimmed=True))
 
 
 def _check(content: bytes, side: Side) -> SelfCheck:
@@ -312,6 +370,7 @@ def _manifest(model: Model, files: dict[str, bytes], checks: dict[str, bytes]) -
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "config": model.weights.config.as_dict(),
+        "star": None if model.star is None else model.star.weights.settings.as_dict(),
         "vocabulary": model.vocabulary.kind,
         "mix": model.mix,
         "files": facts_of(files),

@@ -3,6 +3,8 @@
 import ctypes
 import logging
 import os
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -11,10 +13,12 @@ from encoder.embeddings import unit_rows
 from encoder.errors import DeviceError, InputError, one_line
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
-from encoder.model_directory import Model, SelfCheck
+from encoder.model_directory import Model, SelfCheck, Star
+from encoder.readers.star_chunks import StarReader, star_vectors
 from encoder.support.threads import available_cpus
 
-CHECK_TOLERANCE = 1e-3
+CHECK_TOLERANCE = 1e-3  # of a gated mean's vectors
+STAR_TOLERANCE = 1e-2  # of a star's
 log = logging.getLogger("newsift.encoder")
 
 
@@ -22,6 +26,30 @@ class Backend(Protocol):
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """Compute the vectors [n, d]; text i is ids[offsets[i]:offsets[i + 1]]."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who reads texts for one model."""
+
+    skim: Backend  # the gated mean, or the paper's star
+    star: StarReader | None
+    path: str  # where texts are read
+    error: float  # of the length of a unit vector, at most, among the self-check's texts
+
+
+def open_readers(model: Model, device: str, threads: int | None) -> Readers:
+    """Open what reads texts, and skims posts, on a device; each passes its self-check."""
+    if model.star is None:
+        backend, path = open_backend(model, device, threads)
+        return Readers(backend, None, path, check_error(backend, model))
+    skim, _ = open_backend(model, "cpu", threads)
+    path = "torch-cuda" if device == "cuda" or (device == "auto" and cuda_present()) else "onnx"
+    star = _star_reader(model.star, path)
+    error = star_error(star, model.star.check)
+    if error > STAR_TOLERANCE:
+        raise DeviceError(f"device: {path} computes vectors that are off by {error:.1e}")
+    return Readers(skim, star, path, error)
 
 
 def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:
@@ -39,6 +67,29 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
         return kernel, "kernel"
     gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
     return gpu or _torch(model, "cpu", threads), "torch"
+
+
+def star_error(reader: StarReader, check: SelfCheck) -> float:
+    """The largest distance between a stored unit vector of a chunk and the reader's."""
+    chunks = [check.ids[a:b] for a, b in pairwise(check.offsets.tolist())]
+    return distance(star_vectors(reader, chunks, map), check.vectors)
+
+
+def _star_reader(star: Star, path: str) -> StarReader:
+    if path == "onnx":
+        from encoder.readers.star_onnx import StarOnnx
+
+        return StarOnnx(star.weights)
+    try:
+        import torch
+    except ImportError:
+        raise DeviceError(
+            "device: cuda needs PyTorch, which is not installed; pip install 'newsift[gpu]'"
+        ) from None
+
+    from encoder.readers.star_torch import StarTorch
+
+    return StarTorch(star.weights, path.removeprefix("torch-"), torch.float32)
 
 
 def cuda_present() -> bool:
@@ -66,8 +117,12 @@ def check_error(backend: Backend, model: Model) -> float:
 
 
 def _error(backend: Backend, check: SelfCheck) -> float:
-    vectors = backend.forward(check.ids, check.offsets, check.side)
-    gap = unit_rows(vectors) - unit_rows(check.vectors)  # [texts, d]
+    return distance(backend.forward(check.ids, check.offsets, check.side), check.vectors)
+
+
+def distance(vectors: F32, exact: F32) -> float:
+    """The largest distance between two rows, each scaled to length 1."""
+    gap = unit_rows(vectors) - unit_rows(exact)  # [texts, d]
     worst = float(np.sqrt((gap**2).sum(axis=1)).max())
     return worst if np.isfinite(worst) else float("inf")
 

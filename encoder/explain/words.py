@@ -128,20 +128,21 @@ class Reader(Protocol):
         ...
 
 
+def explaining_reader(weights: Weights, backend: object) -> Reader:
+    """What explains the vectors of a model without a transformer."""
+    if weights.config.has_star:
+        from encoder.explain.reference import ReferenceReader  # by torch
+
+        return ReferenceReader(weights)
+    return backend if isinstance(backend, GatedMeanKernel) else GatedMeanKernel(weights)
+
+
 class Explainer:
     """The attention on each word of a post, and its contribution to a score."""
 
-    def __init__(self, weights: Weights, backend: object) -> None:
-        self._reader: Reader
-        if weights.config.has_star:
-            from encoder.explain.reference import ReferenceReader  # by torch
-
-            self._reader = ReferenceReader(weights)
-        elif isinstance(backend, GatedMeanKernel):
-            self._reader = backend
-        else:
-            self._reader = GatedMeanKernel(weights)
-        self._cap = weights.config.post_tokens
+    def __init__(self, reader: Reader, cap: int) -> None:
+        """`cap` is the number of a post's tokens that are read."""
+        self._reader, self._cap = reader, cap
 
     def attention(self, words: Sequence[Word]) -> Parts:
         """Return each word in reading order with its share of the attention."""

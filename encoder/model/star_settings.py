@@ -16,6 +16,7 @@ BUCKETS = 32  # of distances between two tokens, half for each direction
 EXACT_DISTANCES = 8  # nearer ones have a bucket each; farther ones share them by their logarithm
 FARTHEST = 128
 EPSILON = 1e-5  # of the layer norms
+BEFORE, AFTER = 4, 1  # entries of MPNet's vocabulary around the word pieces, which are BERT's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,11 @@ class StarSettings:
         sizes = (self.vocabulary, self.layers, self.width, self.heads, self.inner, self.dim)
         if min(sizes) < 1 or self.width % self.heads:
             raise InputError(f"star: {self} has a size below 1, or a width that heads do not share")
+
+    @property
+    def pieces(self) -> int:
+        """The number of word pieces."""
+        return self.vocabulary - BEFORE - AFTER
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -7,12 +7,12 @@ from typing import Protocol
 import numpy as np
 
 from encoder.embeddings import unit_rows
+from encoder.model.star_settings import BEFORE, StarSettings
 from encoder.model.weights import F32, I32, I64
 from encoder.readers.star_inputs import batches
 from encoder.text.tokenizer import Tokens
 
 START, PADDING, END = 0, 1, 2
-BEFORE = 4  # MPNet's word pieces are BERT's, with four entries before them
 CHUNK_TOKENS = 126  # beside relay and end
 
 Spread = Callable[[Callable[[Sequence[I32]], F32], Iterable[Sequence[I32]]], Iterable[F32]]
@@ -23,7 +23,7 @@ ReadChunks = Callable[[Sequence[I32]], F32]
 class StarReader(Protocol):
     """Reads chunks of one padded length; n is their number, L that length."""
 
-    dim: int
+    settings: StarSettings
     batch_tokens: int  # at a time, padding included
 
     def vectors(self, texts: Sequence[I32]) -> F32:
@@ -37,7 +37,7 @@ class StarReader(Protocol):
 
 def star_vectors(reader: StarReader, chunks: Sequence[I32], spread: Spread) -> F32:
     """The vectors [chunks, d] of chunks of any lengths; `spread` maps over batches in order."""
-    out = np.zeros((len(chunks), reader.dim), np.float32)
+    out = np.zeros((len(chunks), reader.settings.dim), np.float32)
     rows = list(batches(chunks, reader.batch_tokens))
     parts = spread(reader.vectors, [[chunks[i] for i in own] for own in rows])
     for own, part in zip(rows, parts, strict=True):
@@ -45,13 +45,22 @@ def star_vectors(reader: StarReader, chunks: Sequence[I32], spread: Spread) -> F
     return out
 
 
-def chunks_of(tokens: Tokens) -> tuple[list[I32], I64]:
-    """The chunks of all texts, and how many each text has: none without tokens."""
+def star_tokens(reader: StarReader, chunks: Sequence[I32]) -> list[F32]:
+    """The vectors [tokens, d] of the tokens of each chunk, relay and end among them."""
+    out: dict[int, F32] = {}
+    for own in batches(chunks, reader.batch_tokens):
+        rows = reader.tokens([chunks[i] for i in own])
+        out |= {i: row[: len(chunks[i])] for i, row in zip(own, rows, strict=True)}
+    return [out[i] for i in range(len(chunks))]
+
+
+def chunks_of(ids: I32, offsets: I64) -> tuple[list[I32], I64]:
+    """The chunks of texts, and how many each text has: none without tokens."""
     chunks: list[I32] = []
     counts = []
-    for start, stop in pairwise(tokens.offsets.tolist()):
-        ids = tokens.ids[start:stop]
-        parts = [ids[i : i + CHUNK_TOKENS] for i in range(0, len(ids), CHUNK_TOKENS)]
+    for start, stop in pairwise(offsets.tolist()):
+        own = ids[start:stop]
+        parts = [own[i : i + CHUNK_TOKENS] for i in range(0, len(own), CHUNK_TOKENS)]
         chunks += [np.array([START, *(part + BEFORE), END], np.int32) for part in parts]
         counts.append(len(parts))
     return chunks, np.array(counts, np.int64)
@@ -59,7 +68,7 @@ def chunks_of(tokens: Tokens) -> tuple[list[I32], I64]:
 
 def read_texts(tokens: Tokens, read: ReadChunks, lead: bool) -> F32:
     """The unit vectors of texts: the mean over their chunks, the first counted twice if `lead`."""
-    chunks, counts = chunks_of(tokens)
+    chunks, counts = chunks_of(tokens.ids, tokens.offsets)
     vectors = unit_rows(read(chunks)).astype(np.float32)  # [chunks, d]
     out = np.zeros((len(counts), vectors.shape[1]), np.float32)
     for row, (start, stop) in enumerate(pairwise([0, *accumulate(counts.tolist())])):

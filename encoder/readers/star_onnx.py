@@ -120,7 +120,7 @@ class StarOnnx:
     batch_tokens = BATCH_TOKENS
 
     def __init__(self, weights: StarWeights) -> None:
-        self.dim, self._places = weights.settings.dim, Places(weights)
+        self.settings, self._places = weights.settings, Places(weights)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # the encoder gives each thread texts of its own
         content = StarGraph(weights, OnnxGraph()).build()

@@ -24,7 +24,7 @@ class StarTorch:
     """Reads texts as token ids, on one device and in one precision."""
 
     def __init__(self, weights: StarWeights, device: str, precision: torch.dtype) -> None:
-        self._settings, self._device, self._precision = weights.settings, device, precision
+        self.settings, self._device, self._precision = weights.settings, device, precision
         self._places = Places(weights)
         self._weights = {
             name: torch.as_tensor(value, dtype=precision, device=device)
@@ -38,7 +38,7 @@ class StarTorch:
             for name, value in weights.tensors.items()
             if name.endswith("codes")
         }
-        self.dim, self.batch_tokens = weights.settings.dim, BATCH_TOKENS[device]
+        self.batch_tokens = BATCH_TOKENS[device]
 
     def vectors(self, texts: Sequence[I32]) -> F32:
         """The vectors of texts of one padded length: [n, d], not normalised."""
@@ -58,16 +58,16 @@ class StarTorch:
         x = rows * weights["tokens.scales"][ids].unsqueeze(2)
         x = self._norm(x + self._tensor(self._places.positions(length)), "norm")
         bias = self._tensor(self._places.bias(length)) + self._tensor(batch.unseen)  # [n, h, L, L]
-        for number in range(self._settings.layers):
+        for number in range(self.settings.layers):
             x = self._layer(x, bias, f"layers.{number}")
-            if number == self._settings.bridge:
+            if number == self.settings.bridge:
                 x = x + self._linear(x, "bridge")
         return x @ weights["axes.weight"].T
 
     def _layer(self, x: Tensor, bias: Tensor, name: str) -> Tensor:  # [n, L, w] -> [n, L, w]
         n, length, width = x.shape
         projected = self._linear(x, f"{name}.attention.query_key_value")  # [n, L, 3w]
-        by_head = projected.view(n, length, 3, self._settings.heads, -1)
+        by_head = projected.view(n, length, 3, self.settings.heads, -1)
         q, k, v = by_head.permute(2, 0, 3, 1, 4)  # 3 × [n, h, L, k]; q was scaled when stored
         mixed = (q @ k.mT + bias).softmax(3) @ v  # [n, h, L, k]
         joined = mixed.transpose(1, 2).reshape(n, length, width)

@@ -4,7 +4,7 @@ import pytest
 from bench.crises import CrisisPosts, exclude_background
 from bench.profiles import HEADER, RATES, ROWS, mean_figures
 from encoder import Encoder
-from encoder.backends.choose import open_backend
+from encoder.backends.choose import open_readers
 from encoder.errors import InputError
 from tests.encoder.small_model import background, small_model
 
@@ -13,7 +13,7 @@ NEWS, ON, OFF = 60, 20, 5
 
 def crisis() -> CrisisPosts:
     model = small_model()
-    enc = Encoder(model, *open_backend(model, "cpu", 1))
+    enc = Encoder(model, open_readers(model, "cpu", 1))
     seeds = enc.articles([("storm", "flood river city")])
     posts = enc.posts(background(NEWS + ON + OFF))
     return CrisisPosts("an event", seeds, enc.background, posts, NEWS, ON)

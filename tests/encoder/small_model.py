@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from encoder import Embeddings
+from encoder.backends.choose import Readers
+from encoder.backends.torch_backend import TorchBackend
 from encoder.model.config import AstConfig
 from encoder.model.weights import random_weights
 from encoder.model_directory import Model
@@ -50,6 +52,11 @@ def small_model(
     weights = random_weights(config, len(LINES), seed)
     card = ModelCard({"note": 1}, {})
     return export(weights, WordPiece.from_lines(LINES), idf, mix, background(), card)
+
+
+def torch_readers(model: Model) -> Readers:
+    """The model read by PyTorch, also where the compiled kernel would do."""
+    return Readers(TorchBackend(model.weights, "cpu"), None, "torch", 0.0)
 
 
 def exact_scores(posts: Embeddings, seeds: Embeddings) -> NDArray[np.float64]:

@@ -16,7 +16,14 @@ from encoder.model.config import Side
 from encoder.model_directory import write_model
 from encoder.score.lexical import slot
 from tests.encoder.slow_star import reference
-from tests.encoder.small_model import TOPICS, WORDS, background, same_rows, small_model
+from tests.encoder.small_model import (
+    TOPICS,
+    WORDS,
+    background,
+    same_rows,
+    small_model,
+    torch_readers,
+)
 
 ARTICLES: list[str | tuple[str, str]] = [
     ("storm", "the river storm flood in the city"),
@@ -44,7 +51,7 @@ def enc(folder: Path) -> encoder.Encoder:
 
 @pytest.fixture(scope="module")
 def torch_enc(enc: encoder.Encoder) -> encoder.Encoder:
-    return encoder.Encoder(enc.model, backends._torch(enc.model, "cpu", None), "torch")
+    return encoder.Encoder(enc.model, torch_readers(enc.model))
 
 
 def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encoder.Encoder) -> None:

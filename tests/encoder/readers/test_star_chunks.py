@@ -2,8 +2,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from encoder.model.star_settings import BEFORE
 from encoder.model.weights import F32, I32
-from encoder.readers.star_chunks import BEFORE, CHUNK_TOKENS, END, START, chunks_of, read_texts
+from encoder.readers.star_chunks import CHUNK_TOKENS, END, START, chunks_of, read_texts
 from encoder.score.lexical import SparseRows
 from encoder.text.tokenizer import Tokens
 
@@ -25,14 +26,15 @@ def read(chunks: Sequence[I32]) -> F32:
 
 def test_each_chunk_has_a_relay_and_an_end_and_together_they_have_all_tokens() -> None:
     tokens = make_tokens(LENGTHS)
-    chunks, counts = chunks_of(tokens)
+    chunks, counts = chunks_of(tokens.ids, tokens.offsets)
     assert counts.tolist() == [1, 0, 1, 3]
     assert all(chunk[0] == START and chunk[-1] == END for chunk in chunks)
     assert np.array_equal(np.concatenate([chunk[1:-1] for chunk in chunks]) - BEFORE, tokens.ids)
 
 
 def test_no_texts_have_no_chunks() -> None:
-    assert chunks_of(make_tokens([]))[0] == []
+    none = make_tokens([])
+    assert chunks_of(none.ids, none.offsets)[0] == []
     assert read_texts(make_tokens([]), read, lead=True).shape == (0, 3)
 
 
@@ -41,7 +43,7 @@ def test_a_texts_vector_is_the_mean_of_its_chunks_the_lead_counted_twice() -> No
     for lead in (False, True):
         vectors = read_texts(tokens, read, lead)
         assert np.array_equal(vectors[1], np.zeros(3))
-        rows = read(chunks_of(make_tokens(LENGTHS))[0][2:]).astype(np.float64)
+        rows = read(chunks_of(tokens.ids, tokens.offsets)[0][2:]).astype(np.float64)
         units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         total = units.sum(0) + (units[0] if lead else 0)
         np.testing.assert_allclose(vectors[3], total / np.linalg.norm(total), atol=1e-6)

@@ -1,0 +1,36 @@
+"""A small model with a transformer of random weights, for tests that need both readers."""
+
+from functools import cache
+
+import torch
+
+from encoder.model.star_settings import AFTER, BEFORE, StarSettings
+from encoder.model.star_transformer import StarTransformer
+from encoder.model.star_weights import StarWeights
+from encoder.model.weights import I32
+from encoder.model_directory import Model
+from encoder.readers.star_chunks import chunks_of
+from encoder.text.tokenizer import Tokenizer
+from tests.encoder.small_model import LINES, background, small_model
+from train.transformer.export import with_star
+from train.transformer.mpnet import batches_by_length, padded
+from train.transformer.quantise import channel_sizes, stored_star
+
+SETTINGS = StarSettings(
+    vocabulary=BEFORE + len(LINES) + AFTER, layers=2, width=24, heads=3, inner=48, window=4,
+    bridge=0, dim=12,
+)  # fmt: skip
+
+
+def small_star(chunks: list[I32]) -> StarWeights:
+    torch.manual_seed(0)
+    star = StarTransformer(SETTINGS).eval()
+    batches = (padded([chunks[i] for i in own]) for own in batches_by_length(chunks, 512))
+    return stored_star(star, channel_sizes(star, batches))
+
+
+@cache
+def model_with_star() -> Model:
+    model = small_model()
+    tokens = Tokenizer(model.vocabulary, None, model.weights.config).posts(background())
+    return with_star(model, small_star(chunks_of(tokens.ids, tokens.offsets)[0]), background())
