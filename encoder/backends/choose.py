@@ -17,8 +17,7 @@ from encoder.model_directory import Model, SelfCheck, Star
 from encoder.readers.star_chunks import StarReader, star_vectors
 from encoder.support.threads import available_cpus
 
-CHECK_TOLERANCE = 1e-3  # of a gated mean's vectors
-STAR_TOLERANCE = 1e-2  # of a star's
+CHECK_TOLERANCE = 1e-3
 log = logging.getLogger("newsift.encoder")
 
 
@@ -47,7 +46,7 @@ def open_readers(model: Model, device: str, threads: int | None) -> Readers:
     path = "torch-cuda" if device == "cuda" or (device == "auto" and cuda_present()) else "onnx"
     star = _star_reader(model.star, path)
     error = star_error(star, model.star.check)
-    if error > STAR_TOLERANCE:
+    if error > CHECK_TOLERANCE:
         raise DeviceError(f"device: {path} computes vectors that are off by {error:.1e}")
     return Readers(skim, star, path, error)
 

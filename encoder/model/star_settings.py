@@ -16,6 +16,7 @@ BUCKETS = 32  # of distances between two tokens, half for each direction
 EXACT_DISTANCES = 8  # nearer ones have a bucket each; farther ones share them by their logarithm
 FARTHEST = 128
 EPSILON = 1e-5  # of the layer norms
+FINE = 256  # steps of an activation's fine code in one of its coarse code
 BEFORE, AFTER = 4, 1  # entries of MPNet's vocabulary around the word pieces, which are BERT's
 
 

@@ -1,4 +1,4 @@
-"""The star transformer on a CPU: ONNX Runtime, with weights and activations in int8.
+"""The star transformer on a CPU: ONNX Runtime, with products of 8 bits by 8.
 
 The graph follows from the settings and is built here; a model directory holds weights alone. The
 scales of activations are fixed, sums of products are whole numbers, and a text's padding does not
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnxruntime
 
-from encoder.model.star_settings import EPSILON, StarSettings
+from encoder.model.star_settings import EPSILON, FINE, StarSettings
 from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32
 from encoder.readers.onnx_graph import FLOAT, INT64, OnnxGraph
@@ -85,20 +85,25 @@ class StarGraph:
         return self._norm(graph.add("Add", x, self._linear(wide, f"{name}.narrow")), f"{name}.norm")
 
     def _linear(self, x: str, name: str) -> str:
-        """The product with a matrix in int8, of activations that are rounded to uint8."""
+        """The product with a matrix in int8, of activations in a coarse and a fine code."""
         graph = self.graph
         x = graph.add("Mul", x, self._stored(f"{name}.input_factors"))
-        scale = self._stored(f"{name}.input_scale")
-        zero = graph.constant("zero", np.array(ZERO, np.uint8))
-        rounded = graph.add("QuantizeLinear", x, scale, zero)
-        exact = graph.add("DequantizeLinear", rounded, scale, zero)
-        matrix = graph.add(
-            "DequantizeLinear",
-            self._stored(f"{name}.codes"),
-            self._stored(f"{name}.scales"),
-            axis=1,
-        )
-        return graph.add("Add", graph.add("MatMul", exact, matrix), self._stored(f"{name}.bias"))
+        coarse = self._rounded(x, self._stored(f"{name}.input_scale"))
+        fine_scale = np.asarray(self.weights[f"{name}.input_scale"] / FINE, np.float32)
+        rest = graph.add("Sub", x, coarse)
+        fine = self._rounded(rest, graph.constant(f"{name}.fine_scale", fine_scale))
+        products = (graph.add("MatMul", part, self._matrix(name)) for part in (coarse, fine))
+        return graph.add("Add", graph.add("Add", *products), self._stored(f"{name}.bias"))
+
+    def _rounded(self, x: str, scale: str) -> str:
+        """The nearest multiples of a scale, which ONNX Runtime multiplies as uint8."""
+        zero = self.graph.constant("zero", np.array(ZERO, np.uint8))
+        codes = self.graph.add("QuantizeLinear", x, scale, zero)
+        return self.graph.add("DequantizeLinear", codes, scale, zero)
+
+    def _matrix(self, name: str) -> str:
+        codes, scales = self._stored(f"{name}.codes"), self._stored(f"{name}.scales")
+        return self.graph.add("DequantizeLinear", codes, scales, axis=1)
 
     def _norm(self, x: str, name: str) -> str:
         return self.graph.add(

@@ -1,8 +1,9 @@
 """The star transformer as it is stored, in PyTorch: on a GPU, and as the reference in float64.
 
 Activations are rounded as on a CPU, and products of codes add up to the same whole numbers, in
-bf16 too: every code fits it, and the sums are float32. So the runtimes differ by the rounding of
-what lies between the products.
+bf16 too: every code fits it, and the sums are float32. So the runtimes differ by what lies between
+the products. With a coarse code alone a last digit there would turn a code, that code many of the
+next layer's, and so on: the vectors would differ by hundredths.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from encoder.model.star_settings import EPSILON
+from encoder.model.star_settings import EPSILON, FINE
 from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32
 from encoder.readers.star_inputs import Places, padded_batch
@@ -78,16 +79,14 @@ class StarTorch:
         return self._norm(x + self._linear(wide, f"{name}.narrow"), f"{name}.norm")
 
     def _linear(self, x: Tensor, name: str) -> Tensor:  # [n, L, in] -> [n, L, out]
-        weights, codes = self._weights, self._codes[name]
+        weights, codes, (n, length, _) = self._weights, self._codes[name], x.shape
         scale = weights[f"{name}.input_scale"]
-        rounded = (x * weights[f"{name}.input_factors"] / scale).round().clamp(-128, 127)
-        rows = rounded.flatten(0, 1).to(codes.dtype)  # [n · L, in]
-        if codes.dtype is torch.bfloat16:
-            sums = torch.mm(rows, codes, out_dtype=torch.float32)
-        else:
-            sums = rows @ codes
-        exact = sums.view(*x.shape[:2], -1) * (scale * weights[f"{name}.scales"])
-        return exact + weights[f"{name}.bias"]
+        x = (x * weights[f"{name}.input_factors"]).flatten(0, 1)  # [n · L, in]
+        coarse = (x / scale).round().clamp(-128, 127)
+        fine = ((x - coarse * scale) / (scale / FINE)).round().clamp(-128, 127)
+        sums = _product(coarse, codes) * FINE + _product(fine, codes)  # [n · L, out]
+        out = sums * (scale / FINE * weights[f"{name}.scales"]) + weights[f"{name}.bias"]
+        return out.view(n, length, -1)
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         weight, bias = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
@@ -95,3 +94,10 @@ class StarTorch:
 
     def _tensor(self, values: F32) -> Tensor:
         return torch.as_tensor(values, dtype=self._precision, device=self._device)
+
+
+def _product(rows: Tensor, codes: Tensor) -> Tensor:  # [r, in], [in, out] -> [r, out]
+    """Whole numbers; in bf16 their sums are float32."""
+    if codes.dtype is torch.bfloat16:
+        return torch.mm(rows.to(codes.dtype), codes, out_dtype=torch.float32)
+    return rows @ codes

@@ -54,9 +54,9 @@ def test_the_cpus_vectors_are_those_of_the_stored_star_in_float64(stored: StarWe
     texts = draw_texts([1, 3, 6, 20, 40, 100, 126, *(n - 2 for n in LENGTHS)])
     vectors = unit_rows(read(StarOnnx(stored), texts))
     exact = unit_rows(read(StarTorch(stored, "cpu", torch.float64), texts))
-    assert np.linalg.norm(vectors - exact, axis=1).max() < 5e-3
+    assert np.linalg.norm(vectors - exact, axis=1).max() < 1e-3
     single = unit_rows(read(StarTorch(stored, "cpu", torch.float32), texts))
-    assert np.linalg.norm(single - exact, axis=1).max() < 5e-3
+    assert np.linalg.norm(single - exact, axis=1).max() < 1e-3
 
 
 def test_the_stored_star_is_near_to_the_star(star: StarTransformer, stored: StarWeights) -> None:
