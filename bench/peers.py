@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from zipfile import BadZipFile
 
 import numpy as np
@@ -32,27 +32,19 @@ from bench.topics import (
 )
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from train.data.readers import SkippedRows, TrainingArticle, split_of_event
-from train.protocol.peers import Scorer, encoder_scorer
-from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
+from train.data.readers import TrainingArticle
+from train.protocol.peers import Scorer
 from train.teacher.minilm import whole
 
 SEEDS = "seeds"
 ARTICLE_PIECES = 256
 WARM_S = 15.0  # until a program has its partitions
-PASS = 0.001  # of everyday posts, at each article's threshold
-QUALITY_FIGURES = {
-    "recall": "recall at 1 in 1,000", "precision": "precision there, 1 in 26",
-    "P@R80": "precision at recall 80", "AUC off": "AUC off-topic",
-    "AUC background": "AUC background",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """Scores that a user could choose instead of newsift's, and the programs with them."""
 
-    name: str
     score: Scorer
     write_seeds: Callable[[Sequence[TrainingArticle], Path], None]
     programs: Mapping[str, Sequence[str]]  # by their names
@@ -62,7 +54,7 @@ class Peer:
 @dataclass(frozen=True, slots=True)
 class PeersOptions:
     kafka: str | None
-    data: Path
+    data: Path | None
     minilm: Path | None
     lucene: Path | None
     rounds: int
@@ -71,7 +63,7 @@ class PeersOptions:
 
 
 def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
-    """Speed, latency and quality of newsift and of the peers."""
+    """Speed and latency of newsift and of the peers."""
     texts, source = read_posts(options.data, POSTS)
     articles = [TrainingArticle(*article) for article in read_articles(options.data, FEW)]
     with (
@@ -84,11 +76,9 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
         starts |= peer_starts(peers, texts, articles, Path(folder))
         seeds = seed_records(enc, texts, articles)
-        scorers = {"newsift": encoder_scorer(enc)} | {peer.name: peer.score for peer in peers}
         return [
             where(options.kafka, len(texts), len(articles), source),
             PeerSpeeds(options, kafka, texts, seeds, report).table(starts),
-            quality(options.data, scorers, report),
         ]
 
 
@@ -118,14 +108,14 @@ def minilm_peer(jar: Path) -> Peer:
         f"{client}, MiniLM int8": (sys.executable, "-m", "bench.peer_programs", client)
         for client in CLIENTS
     }
-    return Peer("MiniLM int8", cosines, write_seeds, programs, str(jar))
+    return Peer(cosines, write_seeds, programs, str(jar))
 
 
 def lucene_peer(target: Path, texts: Sequence[str]) -> Peer:
     """Lucene's monitor; idf comes from the posts."""
     words = LuceneWords(target, texts[:SAMPLE])
     programs = {"Java, Lucene's monitor": words.command}
-    return Peer("Lucene, words", words.score, words.write_queries, programs)
+    return Peer(words.score, words.write_queries, programs)
 
 
 def peer_starts(
@@ -187,34 +177,3 @@ class PeerSpeeds:
         topics = BenchTopics.create(self.kafka, {SEEDS: self.seeds})
         times = latencies_of(start, topics, self.texts, self.options.seconds, WARM_S)
         return percentile(times, 0.5), percentile(times, 0.99)
-
-
-def quality(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:
-    """The quality of the scores on the labelled crises of the test split: means, × 100.
-
-    Half of the everyday posts of each file sets a threshold for each article, the other half
-    judges.
-    """
-    crises = [
-        crisis for crisis in read_crises(data, SkippedRows())
-        if split_of_event(crisis.name) == "test"
-    ]  # fmt: skip
-    if not crises:
-        raise InputError(f"--data: {data}/crisis has no labelled event of the test split")
-    rows: list[tuple[Cell, ...]] = []
-    for name, score in scorers.items():
-        figures: dict[str, list[float]] = {}
-        for crisis in crises:
-            report(f"{name}: {crisis.name}")
-            calibration, judging = crisis.background[::2], crisis.background[1::2]  # of each file
-            evaluation = crisis._replace(background=judging)
-            own_thresholds = np.quantile(score(calibration, crisis.seeds), 1 - PASS, axis=0)
-            scores = score(evaluation.posts, crisis.seeds)
-            own = crisis_figures(Scores.of(scores, evaluation))
-            own |= threshold_figures(scores, own_thresholds.astype(np.float32), evaluation)
-            for figure in QUALITY_FIGURES:
-                figures.setdefault(figure, []).append(own[figure])
-        rows.append((name, *(100 * mean(figures[figure]) for figure in QUALITY_FIGURES)))
-    events = ", ".join(crisis.name for crisis in crises)
-    title = f"Quality on labelled crises, × 100: {events}"
-    return ResultTable("quality", title, ("scores", *QUALITY_FIGURES.values()), rows)
