@@ -18,8 +18,7 @@ from newsift.files.articles import WebPage, extract_in_process
 from newsift.files.subprocesses import MAX_MEMORY_BYTES
 from tests.broker.record_batches import CODECS, PACK, batch, fixed, sealed, values
 from tests.faults.messages import POISON
-from tests.hostile.costly_posts import SHAPES, marks
-from tests.hostile.target import post
+from tests.hostile.costly_posts import SHAPES, marks, post
 from tests.worker.event_profiles import profile
 from tests.worker.fake_web_server import ARTICLE
 from tests.worker.sample_messages import EXAMPLES
