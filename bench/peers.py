@@ -13,9 +13,9 @@ import numpy as np
 
 import encoder
 from bench.lucene_words import LuceneWords
-from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, percentile, ratio
+from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, ratio
 from bench.peer_programs import CLIENTS, MiniLM, PeerJob
-from bench.programs import RATE, Start, latencies_of, running_peer, running_worker, speed_of
+from bench.programs import Start, running_peer, running_worker, speed_of
 from bench.stream import MODEL
 from bench.texts import read_articles, read_posts
 from bench.topics import (
@@ -24,7 +24,6 @@ from bench.topics import (
     SAMPLE,
     SHARE,
     BenchTopics,
-    Record,
     broker,
     post_records,
     seed_records,
@@ -38,7 +37,6 @@ from train.teacher.minilm import whole
 
 SEEDS = "seeds"
 ARTICLE_PIECES = 256
-WARM_S = 15.0  # until a program has its partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class PeersOptions:
 
 
 def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
-    """Speed and latency of newsift and of the peers."""
+    """The speed of newsift and of the peers."""
     texts, source = read_posts(options.data, POSTS)
     articles = [TrainingArticle(*article) for article in read_articles(options.data, FEW)]
     with (
@@ -75,10 +73,10 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
         peers += [lucene_peer(options.lucene, texts)] if options.lucene else []
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
         starts |= peer_starts(peers, texts, articles, Path(folder))
-        seeds = seed_records(enc, texts, articles)
+        topics = BenchTopics.create(kafka, {SEEDS: seed_records(enc, texts, articles)})
         return [
             where(options.kafka, len(texts), len(articles), source),
-            PeerSpeeds(options, kafka, texts, seeds, report).table(starts),
+            peer_speeds(options, topics, texts, starts, report),
         ]
 
 
@@ -137,43 +135,22 @@ def peer_starts(
     return starts
 
 
-@dataclass(frozen=True, slots=True)
-class PeerSpeeds:
-    """Every program on the same posts and articles."""
-
-    options: PeersOptions
-    kafka: str
-    texts: Sequence[str]
-    seeds: Sequence[Record]
-    report: Report
-
-    def table(self, starts: Mapping[str, Start]) -> ResultTable:
-        """Every program once a round, for the same time at most; then the latency of the fast."""
-        topics, options = BenchTopics.create(self.kafka, {SEEDS: self.seeds}), self.options
-        self.report(f"publishing {options.posts:,} posts")
-        topics.publish("posts", post_records(self.texts, options.posts))
-        runs = {
-            name: partial(speed_of, start, topics, options.posts, options.seconds)
-            for name, start in starts.items()
-        }
-        results = interleave(runs, options.rounds, self.report)
-        own_rates = [speed.rate for speed in results["newsift"]]
-        rows: list[tuple[Cell, ...]] = []
-        for name, speeds in results.items():
-            rates = [speed.rate for speed in speeds]
-            costs = (median(speed.cpu or 0.0 for speed in speeds), speeds[-1].resident)
-            late = self._latency(name, starts[name]) if median(rates) > 1.2 * RATE else (None, None)
-            rows.append((name, median(rates), ratio(own_rates, rates), *costs, *late))
-        header = (
-            "program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB",
-            f"p50 ms at {RATE:,}/s", "p99 ms",
-        )  # fmt: skip
-        title = "The same posts and articles, medians of the rounds"
-        return ResultTable("peers", title, header, rows)
-
-    def _latency(self, name: str, start: Start) -> tuple[float, float]:
-        """Milliseconds from a post to its match: the median and the 99th percentile."""
-        self.report(f"latency of {name}")
-        topics = BenchTopics.create(self.kafka, {SEEDS: self.seeds})
-        times = latencies_of(start, topics, self.texts, self.options.seconds, WARM_S)
-        return percentile(times, 0.5), percentile(times, 0.99)
+def peer_speeds(
+    options: PeersOptions, topics: BenchTopics, texts: Sequence[str], starts: Mapping[str, Start],
+    report: Report,
+) -> ResultTable:  # fmt: skip
+    """Every program once a round, for the same time at most."""
+    report(f"publishing {options.posts:,} posts")
+    topics.publish("posts", post_records(texts, options.posts))
+    runs = {
+        name: partial(speed_of, start, topics, options.posts, options.seconds)
+        for name, start in starts.items()
+    }
+    results = interleave(runs, options.rounds, report)
+    own_rates = [speed.rate for speed in results["newsift"]]
+    rows: list[tuple[Cell, ...]] = []
+    for name, speeds in results.items():
+        rates, cpu = [speed.rate for speed in speeds], median(speed.cpu or 0.0 for speed in speeds)
+        rows.append((name, median(rates), ratio(own_rates, rates), cpu, speeds[-1].resident))
+    header = ("program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB")
+    return ResultTable("peers", "The same posts and articles, medians of the rounds", header, rows)

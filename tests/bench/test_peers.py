@@ -35,8 +35,8 @@ def test_a_match_is_a_cosine_of_at_least_the_cut(
     np.save(tmp_path / "seeds.npy", np.array([[1, 0], [0, 1]], np.float32))
     job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), 0.7, "x.jar")
     values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']
-    result = [(m.post, m.seed, m.source) for m in PeerMatcher(job).matches(values, [5, 6])]
-    assert result == [("a", 0, {"timestamp": 5}), ("b", 1, {"timestamp": 6})]
+    result = [(m.post, m.seed) for m in PeerMatcher(job).matches(values)]
+    assert result == [("a", 0), ("b", 1)]
 
 
 def test_rare_words_weigh_more_in_queries_of_length_one(tmp_path: Path) -> None:
