@@ -40,7 +40,6 @@ KNOWN: dict[tuple[str, str], str] = {
     ("worker.kafka.reading", "_fetcher"): "kafka-python returns a paused partition's old records",
     ("worker.kafka.sending", "_sender"): "kafka-python cannot close without waiting for records",
     ("worker.kafka.topics", "_manager"): "describe_cluster fails on Kafka 2.8 to 3.6",
-    ("worker.process.command", "_banner_data"): "Faust has no setting for its banner",
     ("worker.stream.control", "_client"): TOPICS,
 }
 
