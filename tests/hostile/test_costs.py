@@ -12,7 +12,7 @@ from worker.match.pipeline import Outcome, Pipeline
 from worker.posts.read import Reason
 from worker.seeds.embedder import SeedEmbedder
 
-A_FEW = 4  # bytes of ordinary posts
+A_FEW = 6  # bytes of ordinary posts, in the core alone
 SLACK_S = 0.1  # for what else the machine does
 LARGE = (4, 900_000)  # so many posts of so many bytes
 MANY = (200, 8_300)
