@@ -48,12 +48,10 @@ test-fast: env
 faults: env
 	@NEWSIFT_TEST_KAFKA=apache NEWSIFT_TEST_FAULTS=full $(BIN)/python -m pytest -q tests/faults
 
-# Two hours of posts under random faults with Apache Kafka, an hour of damaged input, and ten minutes
-# of a thousand matches a second with the desk's page open.
+# Two hours of posts under random faults with Apache Kafka, and an hour of damaged input.
 soak: env
 	@$(BIN)/python -m tests.faults.soak --hours 2
 	@$(BIN)/python -m tests.hostile.fuzz --seconds 3600
-	@$(BIN)/python -m tests.newsift.desk.load --seconds 600
 
 lint: env
 	$(BIN)/ruff check .

@@ -23,11 +23,6 @@ def require_data(context: click.Context, option: click.Parameter, data: Path | N
     return data or SHARED_DATA
 
 
-def parse_names(_: click.Context, __: click.Parameter, text: str) -> frozenset[str]:
-    """The names of a list such as a,b."""
-    return frozenset(name.strip() for name in text.split(",") if name.strip())
-
-
 def parse_numbers(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
     """The numbers of a list such as 1,2."""
     try:
@@ -97,10 +92,6 @@ def prints_tables(measure: Callable[..., Sequence[ResultTable]]) -> Callable[...
     "--threads", default="1,2", show_default=True, callback=parse_numbers,
     help="Thread counts, separated by commas.",
 )  # fmt: skip
-@click.option(
-    "--only", default="", metavar="ROWS", callback=parse_names,
-    help="Rows and parts by name, separated by commas.",
-)  # fmt: skip
 @prints_tables
 def encoder(report: Report, **options: Any) -> list[ResultTable]:
     """Text to embeddings: newsift's encoder and MiniLM, interleaved."""
@@ -116,9 +107,6 @@ def encoder(report: Report, **options: Any) -> list[ResultTable]:
 @number_option("--posts", 200_000, "Posts on the topic, for the rates.")
 @number_option("--rounds", 3, "How often every row is measured.")
 @number_option("--seconds", 30.0, "How long the latency is measured.")
-@click.option(
-    "--only", default="", metavar="PARTS", callback=parse_names, help="speed, latency, start."
-)
 @prints_tables
 def stream(report: Report, **options: Any) -> list[ResultTable]:
     """The worker on a broker, beside the encoder alone and Faust's agent that does nothing."""
@@ -129,7 +117,7 @@ def stream(report: Report, **options: Any) -> list[ResultTable]:
 
 @bench.command()
 @KAFKA
-@CRISIS_DATA
+@DATA
 @click.option(
     "--minilm", type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="MiniLM too: langchain4j's jar of it in int8.",

@@ -81,7 +81,6 @@ class SeedScore(msgspec.Struct, frozen=True):
     post: str
     seed: int
     score: float
-    source: dict[str, int]  # the post's timestamp
 
 
 class PeerMatcher:
@@ -91,15 +90,14 @@ class PeerMatcher:
         self._vectors = MiniLM(Path(job.jar))
         self._seeds, self._threshold = np.load(job.seeds), job.threshold
 
-    def matches(self, values: Sequence[bytes], times: Sequence[int]) -> Iterator[SeedScore]:
+    def matches(self, values: Sequence[bytes]) -> Iterator[SeedScore]:
         """The matches of some posts."""
         posts = [json.loads(value) for value in values]
         if not posts:
             return
         scores = self._vectors.texts([post["text"] for post in posts]) @ self._seeds.T  # [n, k]
         for row, seed in np.argwhere(scores >= self._threshold).tolist():
-            source = {"timestamp": times[row]}
-            yield SeedScore(posts[row]["id"], seed, float(scores[row, seed]), source)
+            yield SeedScore(posts[row]["id"], seed, float(scores[row, seed]))
 
 
 def run_confluent(job: PeerJob) -> None:
@@ -117,9 +115,7 @@ def run_confluent(job: PeerJob) -> None:
     consumer.subscribe([job.posts])
     while True:
         messages = [message for message in consumer.consume(BATCH, 0.1) if not message.error()]
-        values = [message.value() for message in messages]
-        times = [message.timestamp()[1] for message in messages]
-        for match in matcher.matches(values, times):
+        for match in matcher.matches([message.value() for message in messages]):
             producer.produce(job.matches, msgspec.json.encode(match), key=match.post)
         if messages:
             producer.flush()
@@ -134,11 +130,9 @@ def run_faust(job: PeerJob) -> None:
     @app.agent(app.topic(job.posts, value_type=bytes, value_serializer="raw"))
     async def match(stream: Any) -> None:
         async for events in stream.noack().take_events(BATCH, within=0.1):
-            values = [event.value for event in events]
-            times = [int(event.message.timestamp * 1000) for event in events]
             sending = [
                 await output.send(key=match.post, value=msgspec.json.encode(match))
-                for match in matcher.matches(values, times)
+                for match in matcher.matches([event.value for event in events])
             ]
             await asyncio.gather(*sending)
             for event in events:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from zipfile import BadZipFile
 
 import numpy as np
 
 import encoder
 from bench.lucene_words import LuceneWords
-from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, percentile, ratio
+from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, ratio
 from bench.peer_programs import CLIENTS, MiniLM, PeerJob
-from bench.programs import RATE, Start, latencies_of, running_peer, running_worker, speed_of
+from bench.programs import Start, running_peer, running_worker, speed_of
 from bench.stream import MODEL
 from bench.texts import read_articles, read_posts
 from bench.topics import (
@@ -24,7 +24,6 @@ from bench.topics import (
     SAMPLE,
     SHARE,
     BenchTopics,
-    Record,
     broker,
     post_records,
     seed_records,
@@ -32,27 +31,18 @@ from bench.topics import (
 )
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from train.data.readers import SkippedRows, TrainingArticle, split_of_event
-from train.protocol.peers import Scorer, encoder_scorer
-from train.protocol.sets import Scores, crisis_figures, read_crises, threshold_figures
+from train.data.readers import TrainingArticle
+from train.protocol.peers import Scorer
 from train.teacher.minilm import whole
 
 SEEDS = "seeds"
 ARTICLE_PIECES = 256
-WARM_S = 15.0  # until a program has its partitions
-PASS = 0.001  # of everyday posts, at each article's threshold
-QUALITY_FIGURES = {
-    "recall": "recall at 1 in 1,000", "precision": "precision there, 1 in 26",
-    "P@R80": "precision at recall 80", "AUC off": "AUC off-topic",
-    "AUC background": "AUC background",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """Scores that a user could choose instead of newsift's, and the programs with them."""
 
-    name: str
     score: Scorer
     write_seeds: Callable[[Sequence[TrainingArticle], Path], None]
     programs: Mapping[str, Sequence[str]]  # by their names
@@ -62,7 +52,7 @@ class Peer:
 @dataclass(frozen=True, slots=True)
 class PeersOptions:
     kafka: str | None
-    data: Path
+    data: Path | None
     minilm: Path | None
     lucene: Path | None
     rounds: int
@@ -71,7 +61,7 @@ class PeersOptions:
 
 
 def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
-    """Speed, latency and quality of newsift and of the peers."""
+    """The speed of newsift and of the peers."""
     texts, source = read_posts(options.data, POSTS)
     articles = [TrainingArticle(*article) for article in read_articles(options.data, FEW)]
     with (
@@ -83,12 +73,10 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
         peers += [lucene_peer(options.lucene, texts)] if options.lucene else []
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
         starts |= peer_starts(peers, texts, articles, Path(folder))
-        seeds = seed_records(enc, texts, articles)
-        scorers = {"newsift": encoder_scorer(enc)} | {peer.name: peer.score for peer in peers}
+        topics = BenchTopics.create(kafka, {SEEDS: seed_records(enc, texts, articles)})
         return [
             where(options.kafka, len(texts), len(articles), source),
-            PeerSpeeds(options, kafka, texts, seeds, report).table(starts),
-            quality(options.data, scorers, report),
+            peer_speeds(options, topics, texts, starts, report),
         ]
 
 
@@ -118,14 +106,14 @@ def minilm_peer(jar: Path) -> Peer:
         f"{client}, MiniLM int8": (sys.executable, "-m", "bench.peer_programs", client)
         for client in CLIENTS
     }
-    return Peer("MiniLM int8", cosines, write_seeds, programs, str(jar))
+    return Peer(cosines, write_seeds, programs, str(jar))
 
 
 def lucene_peer(target: Path, texts: Sequence[str]) -> Peer:
     """Lucene's monitor; idf comes from the posts."""
     words = LuceneWords(target, texts[:SAMPLE])
     programs = {"Java, Lucene's monitor": words.command}
-    return Peer("Lucene, words", words.score, words.write_queries, programs)
+    return Peer(words.score, words.write_queries, programs)
 
 
 def peer_starts(
@@ -147,74 +135,22 @@ def peer_starts(
     return starts
 
 
-@dataclass(frozen=True, slots=True)
-class PeerSpeeds:
-    """Every program on the same posts and articles."""
-
-    options: PeersOptions
-    kafka: str
-    texts: Sequence[str]
-    seeds: Sequence[Record]
-    report: Report
-
-    def table(self, starts: Mapping[str, Start]) -> ResultTable:
-        """Every program once a round, for the same time at most; then the latency of the fast."""
-        topics, options = BenchTopics.create(self.kafka, {SEEDS: self.seeds}), self.options
-        self.report(f"publishing {options.posts:,} posts")
-        topics.publish("posts", post_records(self.texts, options.posts))
-        runs = {
-            name: partial(speed_of, start, topics, options.posts, options.seconds)
-            for name, start in starts.items()
-        }
-        results = interleave(runs, options.rounds, self.report)
-        own_rates = [speed.rate for speed in results["newsift"]]
-        rows: list[tuple[Cell, ...]] = []
-        for name, speeds in results.items():
-            rates = [speed.rate for speed in speeds]
-            costs = (median(speed.cpu or 0.0 for speed in speeds), speeds[-1].resident)
-            late = self._latency(name, starts[name]) if median(rates) > 1.2 * RATE else (None, None)
-            rows.append((name, median(rates), ratio(own_rates, rates), *costs, *late))
-        header = (
-            "program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB",
-            f"p50 ms at {RATE:,}/s", "p99 ms",
-        )  # fmt: skip
-        title = "The same posts and articles, medians of the rounds"
-        return ResultTable("peers", title, header, rows)
-
-    def _latency(self, name: str, start: Start) -> tuple[float, float]:
-        """Milliseconds from a post to its match: the median and the 99th percentile."""
-        self.report(f"latency of {name}")
-        topics = BenchTopics.create(self.kafka, {SEEDS: self.seeds})
-        times = latencies_of(start, topics, self.texts, self.options.seconds, WARM_S)
-        return percentile(times, 0.5), percentile(times, 0.99)
-
-
-def quality(data: Path, scorers: Mapping[str, Scorer], report: Report) -> ResultTable:
-    """The quality of the scores on the labelled crises of the test split: means, × 100.
-
-    Half of the everyday posts of each file sets a threshold for each article, the other half
-    judges.
-    """
-    crises = [
-        crisis for crisis in read_crises(data, SkippedRows())
-        if split_of_event(crisis.name) == "test"
-    ]  # fmt: skip
-    if not crises:
-        raise InputError(f"--data: {data}/crisis has no labelled event of the test split")
+def peer_speeds(
+    options: PeersOptions, topics: BenchTopics, texts: Sequence[str], starts: Mapping[str, Start],
+    report: Report,
+) -> ResultTable:  # fmt: skip
+    """Every program once a round, for the same time at most."""
+    report(f"publishing {options.posts:,} posts")
+    topics.publish("posts", post_records(texts, options.posts))
+    runs = {
+        name: partial(speed_of, start, topics, options.posts, options.seconds)
+        for name, start in starts.items()
+    }
+    results = interleave(runs, options.rounds, report)
+    own_rates = [speed.rate for speed in results["newsift"]]
     rows: list[tuple[Cell, ...]] = []
-    for name, score in scorers.items():
-        figures: dict[str, list[float]] = {}
-        for crisis in crises:
-            report(f"{name}: {crisis.name}")
-            calibration, judging = crisis.background[::2], crisis.background[1::2]  # of each file
-            evaluation = crisis._replace(background=judging)
-            own_thresholds = np.quantile(score(calibration, crisis.seeds), 1 - PASS, axis=0)
-            scores = score(evaluation.posts, crisis.seeds)
-            own = crisis_figures(Scores.of(scores, evaluation))
-            own |= threshold_figures(scores, own_thresholds.astype(np.float32), evaluation)
-            for figure in QUALITY_FIGURES:
-                figures.setdefault(figure, []).append(own[figure])
-        rows.append((name, *(100 * mean(figures[figure]) for figure in QUALITY_FIGURES)))
-    events = ", ".join(crisis.name for crisis in crises)
-    title = f"Quality on labelled crises, × 100: {events}"
-    return ResultTable("quality", title, ("scores", *QUALITY_FIGURES.values()), rows)
+    for name, speeds in results.items():
+        rates, cpu = [speed.rate for speed in speeds], median(speed.cpu or 0.0 for speed in speeds)
+        rows.append((name, median(rates), ratio(own_rates, rates), cpu, speeds[-1].resident))
+    header = ("program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB")
+    return ResultTable("peers", "The same posts and articles, medians of the rounds", header, rows)

@@ -32,9 +32,7 @@ from bench.topics import (
     seed_records,
     where,
 )
-from encoder.errors import InputError
 
-PARTS = ("start", "speed", "latency")
 MANY = 12_704  # articles
 MODEL = "default"
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
@@ -61,12 +59,9 @@ class StreamOptions:
     posts: int
     rounds: int
     seconds: float
-    only: frozenset[str]
 
 
 def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
-    if unknown := options.only - set(PARTS):
-        raise InputError(f"--only: {', '.join(sorted(unknown))} is not a part; choose from {PARTS}")
     posts, source = read_posts(options.data, POSTS)
     articles = read_articles(options.articles or options.data, MANY)
     seeds: dict[str, list[Record]] = {}
@@ -75,9 +70,8 @@ def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
             seeds[f"seeds-{count}"] = seed_records(enc, posts, articles[:count])
     with broker(options.kafka) as kafka:
         bench = StreamBench(options, kafka, posts, seeds, report)
-        parts = [part for part in PARTS if part in (options.only or PARTS)]
         first = where(options.kafka, len(posts), len(articles), source)
-        return [first, *(getattr(bench, part)() for part in parts)]
+        return [first, bench.start(), bench.speed(), bench.latency()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ KNOWN: dict[tuple[str, str], str] = {
     ("encoder.support.jit", "_cache"): "numba takes no cache of one's own",
     ("encoder.support.jit_cache", "_impl"): "numba takes no cache of one's own",
     ("encoder.support.jit_cache", "_name"): "numba takes no cache of one's own",
-    ("newsift.broker.wire", "_struct"): "kafka-python's messages cannot be walked field by field",
     ("worker.kafka.consumers", "_client"): "aiokafka asks all leaders at once, or fails for all",
     ("worker.kafka.consumers", "_coordinator"): "aiokafka asks for one commit at a time",
     ("worker.kafka.consumers", "_fetcher"): FETCHING,
@@ -41,10 +40,6 @@ KNOWN: dict[tuple[str, str], str] = {
     ("worker.kafka.reading", "_fetcher"): "kafka-python returns a paused partition's old records",
     ("worker.kafka.sending", "_sender"): "kafka-python cannot close without waiting for records",
     ("worker.kafka.topics", "_manager"): "describe_cluster fails on Kafka 2.8 to 3.6",
-    ("worker.metrics.registry", "_buckets"): "prometheus_client observes one value at a time",
-    ("worker.metrics.registry", "_sum"): "prometheus_client observes one value at a time",
-    ("worker.metrics.registry", "_upper_bounds"): "prometheus_client observes one value at a time",
-    ("worker.process.command", "_banner_data"): "Faust has no setting for its banner",
     ("worker.stream.control", "_client"): TOPICS,
 }
 

@@ -126,8 +126,7 @@ class Broker:
         while (frame := await read_frame(reader, *limits)) is not None:
             call = await self._decode(frame, client)
             del frame
-            cluster = self.cluster.refusing(call.refusal) if call.refusal else self.cluster
-            response = await API_HANDLERS[call.api_key].handler(cluster, call)
+            response = await API_HANDLERS[call.api_key].handler(self.cluster, call)
             if response is not None:
                 await self._send(writer, encode_answer(call, response))
 

@@ -5,10 +5,9 @@ import itertools
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
-from newsift.broker.codes import Code, RequestError
 from newsift.broker.groups import Groups
 from newsift.broker.log import MemoryBudget
 from newsift.broker.topics import Topics
@@ -60,23 +59,6 @@ class Cluster:
     def create(cls, settings: Settings) -> Self:
         topics = Topics(MemoryBudget(settings.retention_bytes), settings.partitions, now_ms)
         return cls(settings, topics, Groups())
-
-    def refusing(self, message: str) -> Self:
-        """The cluster for an oversized request, each part of which is answered with an error."""
-        refuses: Any = RefuseAll(message)
-        return replace(self, topics=refuses, groups=refuses)
-
-
-class RefuseAll:
-    """Raises RequestError for every access."""
-
-    def __init__(self, message: str) -> None:
-        self._message = message
-
-    def __getattr__(self, name: str) -> Any:
-        raise RequestError(Code.INVALID_REQUEST, self._message)
-
-    __getitem__ = __contains__ = __getattr__
 
 
 def now_ms() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.data_container import DataContainer
 from kafka.protocol.producer import ProduceRequest
 
 from newsift.broker.settings import Cluster
@@ -33,7 +34,6 @@ class Call:
     body: Any
     client: "Client"
     is_unsupported: bool = False  # an ApiVersions request of a newer version
-    refusal: str = ""  # the message for too many items; the body then holds the first of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +129,17 @@ def decode_call(frame: bytes, table: Table, client: Client) -> Call:
         if compact := api.request.flexible_version_q(version):
             position = _skip_tags(frame, position)
         if api_key == PRODUCE_KEY:
-            body, too_many = _read_produce(frame, position, compact)
+            body = _read_produce(frame, position, compact)
         else:
             if len(frame) > MAX_QUERY_BYTES:
                 raise BadFrameError(f"{api.request.name}: {len(frame)} bytes are too many")
             body = api.request.decode(memoryview(frame)[position:], version=version)
-            too_many = _check_fields(api.request.name, body, version)
+            _check_fields(api.request.name, body, version)
     except BadFrameError:
         raise
     except Exception as error:  # decoding arbitrary bytes can fail in any way
         raise BadFrameError(f"{api.request.name}: malformed ({type(error).__name__})") from error
-    refusal = f"{api.request.name}: names more than {MAX_ITEMS} things" if too_many else ""
-    return Call(api_key, version, correlation_id, client_id, body, client, refusal=refusal)
+    return Call(api_key, version, correlation_id, client_id, body, client)
 
 
 def encode_answer(call: Call, response: Any) -> bytes:
@@ -150,11 +149,10 @@ def encode_answer(call: Call, response: Any) -> bytes:
     return data
 
 
-def _read_produce(frame: bytes, position: int, compact: bool) -> tuple[Any, bool]:
-    """A Produce request, and whether it has too many items.
+def _read_produce(frame: bytes, position: int, compact: bool) -> Any:
+    """A Produce request; its records are views of the frame.
 
-    Records are views of the frame. Of too many items only the first is returned: each costs an
-    object, and a frame has room for millions.
+    Each item costs an object, and a frame has room for millions.
     """
     topic_type, topics, items = ProduceRequest.TopicProduceData, list[Any](), 0
     transactional_id, position = _read_bytes(frame, position, 2, compact)
@@ -167,23 +165,23 @@ def _read_produce(frame: bytes, position: int, compact: bool) -> tuple[Any, bool
         topics.append(topic_type(name=bytes(name).decode(), partition_data=[]))
         parts, position = _read_length(frame, position, 4, compact)
         items += 1 + (parts or 0)
-        for _ in range(parts or 0 if items <= MAX_ITEMS else min(parts or 0, 1)):
+        _check_count("Produce", items)
+        for _ in range(parts or 0):
             (index,) = PARTITION_INDEX.unpack_from(frame, position)
             records, position = _read_bytes(frame, position + PARTITION_INDEX.size, 4, compact)
             position = _skip_tags(frame, position) if compact else position
             part = topic_type.PartitionProduceData(index=index, records=records)
             topics[-1].partition_data.append(part)
-        if items > MAX_ITEMS:
-            topics = [topic for topic in topics if topic.partition_data][:1]
-            for topic in topics:
-                del topic.partition_data[1:]
-            break
         position = _skip_tags(frame, position) if compact else position
-    body = ProduceRequest(
+    return ProduceRequest(
         transactional_id=None if transactional_id is None else bytes(transactional_id).decode(),
         acks=acks, topic_data=topics,
     )  # fmt: skip
-    return body, items > MAX_ITEMS
+
+
+def _check_count(request: str, items: int) -> None:
+    if items > MAX_ITEMS:
+        raise BadFrameError(f"{request}: names more than {MAX_ITEMS} things")
 
 
 def _read_bytes(
@@ -209,15 +207,12 @@ def _read_length(frame: bytes, position: int, width: int, compact: bool) -> tupl
     return (size if size >= 0 else None), position
 
 
-def _check_fields(request: str, body: Any, version: int) -> bool:
-    """Whether the lists of a request have too many items; they are then cut to the first.
-
-    Raises BadFrameError for a null that the protocol does not allow.
-    """
-    lists = list[list[Any]]()
+def _check_fields(request: str, body: Any, version: int) -> None:
+    """Refuses too many items in all lists, and a null that the protocol does not allow."""
+    items = 0
     for name, field, value in _fields(body):
         if isinstance(value, list):
-            lists.append(value)
+            items += len(value)
         elif (
             value is None
             and field.type_str != "uuid"  # kafka-python decodes the zero UUID as None
@@ -225,16 +220,13 @@ def _check_fields(request: str, body: Any, version: int) -> bool:
             and not field.nullable_for_version_q(version)
         ):
             raise BadFrameError(f"{request}: malformed ({name} is null)")
-    too_many = sum(map(len, lists)) > MAX_ITEMS
-    for items in lists if too_many else ():
-        del items[1:]
-    return too_many
+    _check_count(request, items)
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any, Any]]:
     """Every field at every depth: name, description, value."""
     for struct_ in value if isinstance(value, list) else [value]:
-        for name, field in struct_._struct.fields.items() if hasattr(struct_, "_struct") else ():
+        for name, field in struct_.fields.items() if isinstance(struct_, DataContainer) else ():
             inner = getattr(struct_, name, None)
             yield name, field, inner
             yield from _fields(inner)

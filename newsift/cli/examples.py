@@ -81,13 +81,13 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "default --data data/ --out figures/",
         "model/ --out figures/ --only alpha,attention",
     ),
-    "bench encoder": ("", "--threads 1 --only whole"),
+    "bench encoder": ("", "--threads 1 --rounds 3"),
     "bench peers": ("--data data/", "--data data/ --rounds 1 --seconds 10"),
     "bench profiles": ("--data data/", "--data data/ --json"),
     "bench promise": ("--data data/", "--data data/ --precision 0.9"),
     "bench seeds": ("", "--seeds 10,100000"),
     "bench stories": ("--data data/", "--data data/ --json"),
-    "bench stream": ("", "--only latency"),
+    "bench stream": ("", "--posts 50000 --rounds 1"),
 }
 
 

@@ -46,10 +46,7 @@ class Desk:
         )  # fmt: skip
         self.exports = Exports(config)
         self.file: FileStream | None = None  # whose posts are the stream, without Kafka
-        self.health = HealthMonitor(
-            config, self._unread, lambda: len(mirrors.control.refused),
-            lambda: changes.notify("health"),
-        )  # fmt: skip
+        self.health = HealthMonitor(config, self._unread, lambda: len(mirrors.control.refused))
 
     def start(self) -> None:
         self.model.start()
@@ -60,7 +57,6 @@ class Desk:
         """May be called without `start`."""
         self.mirrors.stop()
         self.matches_follower.stop()
-        self.health.stop()
         self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:

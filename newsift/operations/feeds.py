@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,27 +25,23 @@ from newsift.operations.seed_drafts import (
     seed_id,
     too_many_seeds,
 )
-from newsift.operations.seed_topic import SeedTopic
+from newsift.operations.seed_topic import SeedTopic, seed_topic
 from newsift.operations.times import now_ms
 from newsift.web.client import PAGE_HEADERS, PAGE_TYPES
 from newsift.web.feeds import Entry, NewsFeed, clean_link, link_identity, read_feed
 from newsift.web.polite import PoliteWeb, StatusError, is_temporary
 from worker.config import Config
 from worker.errors import RunError
-from worker.kafka.reading import connected
 from worker.posts.times import DAY_MS, HOUR_MS, rfc3339
-from worker.seeds.record import PROFILE_PREFIX, Seed, json_digest
-from worker.seeds.state import ControlState, table_key
+from worker.seeds.record import json_digest
+from worker.seeds.state import ControlState
 from worker.text import one_line
 
 ACCEPTED_TYPES = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.5"
 MAX_ARTICLES = 10_000
 FIRST_RETRY_MS, MAX_RETRIES = HOUR_MS // 4, 6  # over 16 hours, as the pauses double
-REREAD_MS = 6 * HOUR_MS
 MIN_LINGER_MS = 14 * DAY_MS  # Older posts may arrive after a seed has expired.
-MAX_STATE_BYTES, MAX_REFUSAL_CHARS = 2**27, 300
-MAX_BACKOFF_S, MAX_BACKOFF_FAILURES = 6 * 3600.0, 16
-HTTP_GONE = 410
+MAX_STATE_BYTES = 2**27
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
 ALREADY_THERE, REFUSED = "there already", "refused"
 
@@ -62,7 +58,6 @@ class FollowedArticle(msgspec.Struct):
     news: bool = False  # whether the entry has changed since the article was read
     again: int = 0  # how often the article was read after the first time
     failing: bool = False  # the last attempt failed, but a retry may help
-    refusal: str | None = None  # the last reported reason
     seed: str | None = None  # the id of the seed that was made of it
     version: str | None = None  # of that seed
     left: bool = False  # it is not read again, as its seed belongs to somebody else or was changed
@@ -73,9 +68,7 @@ class FollowedArticle(msgspec.Struct):
             return not self.left
         if self.failing and self.again < MAX_RETRIES:
             return now >= self.read + (FIRST_RETRY_MS << self.again)
-        if self.news:
-            return now >= self.read + HOUR_MS * self.again
-        return self.seed is not None and now >= self.read + REREAD_MS * (self.again + 1)
+        return self.news and now >= self.read + HOUR_MS * self.again
 
     def count_attempt(self, now: int, *, failing: bool = False) -> None:
         self.again += self.read is not None
@@ -85,16 +78,19 @@ class FollowedArticle(msgspec.Struct):
         """Do not read it again, and do not change its seed."""
         self.seed, self.left = None, True
 
+    def has_seed_in(self, state: ControlState) -> bool:
+        """Whether its seed is as it was published."""
+        seed = state.seeds.get(self.seed or "")
+        return seed is not None and seed.version == self.version
+
 
 class FeedState(msgspec.Struct):
     """The state of a followed feed. Its times are milliseconds; its fields are on disk."""
 
     feed: str  # the user's address of it
-    address: str  # the same, or the target of its permanent redirects
     etag: str | None = None
     last_modified: str | None = None
     interval: float = 0.0  # seconds between two requests that the feed asks for
-    failures: int = 0  # consecutive ones
     wait_until: int = 0
     seen_at: int = 0  # when its entries were last read
     articles: dict[str, FollowedArticle] = msgspec.field(default_factory=dict)
@@ -135,7 +131,7 @@ def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[FeedState, Ca
         try:
             state = msgspec.json.decode(read_regular(file, MAX_STATE_BYTES), type=FeedState)
         except FileNotFoundError:
-            state = FeedState(feed, feed)
+            state = FeedState(feed)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "is not a state of a feed"
             raise InputError(f"--state: {file}: {reason}; move it away, and start again") from None
@@ -152,36 +148,6 @@ def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[FeedState, Ca
 def default_feed_state(feed: str, config: Config) -> Path:
     identity = [feed, config.kafka.bootstrap_servers, config.topics.seeds]
     return state_folder() / f"follow-{urlsplit(feed).hostname}-{json_digest(identity)[:12]}.json"
-
-
-class KnownSeeds:
-    """The ids, links and versions of seeds; refused ones count, profiles do not."""
-
-    def __init__(self, state: ControlState, drafts: dict[str, Seed]) -> None:
-        """`drafts`: of a dry run."""
-        self.state, self.seeds = state, {**state.seeds, **drafts}
-        self.links = {link_identity(seed.url) for seed in self.seeds.values() if seed.url}
-        self.versions = {seed.version for seed in self.seeds.values()}
-        refused = state.refused.items()
-        self.refused = {key for key, each in refused if not each.id.startswith(PROFILE_PREFIX)}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.seeds or table_key(name.encode()) in self.refused
-
-    def __len__(self) -> int:
-        return len(self.seeds) + len(self.refused)
-
-    def has(self, article: FollowedArticle) -> bool:
-        """Whether the seed of the article is as it was published."""
-        seed = self.seeds.get(article.seed or "")
-        return seed is not None and seed.version == article.version
-
-    def has_ended(self, name: str, before: int) -> bool:
-        """Whether the seed had expired by then, and no profile replaces it."""
-        seed = self.seeds.get(name)
-        if seed is None or seed.expires_at is None or seed.expires_at > before:
-            return False
-        return not any(name in profile.seeds for profile in self.state.profiles.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +170,8 @@ class Follower:
     config: Config
     store: Callable[[], None]
     show: Callable[[str], object]  # is called with a line for each published seed
-    _drafts: dict[str, Seed] = field(default_factory=dict)
-    _published_on: ControlState | None = None  # that the first publication of a round changed
-    _topic: SeedTopic | None = None
-    _has_answered: bool = False
-    _failures: set[str] = field(default_factory=set)  # reported, until something works again
+    _has_worked: bool = False
+    _failures: set[str] = field(default_factory=set)  # reported, until all works again
 
     def run(self) -> None:
         self.run_once()
@@ -217,133 +180,110 @@ class Follower:
             self.run_once()
 
     def run_once(self) -> None:
-        if (left := self.feed.wait_until / 1000 - time.time()) <= 0:
-            self._try_feed()
-        elif self.options.once:
-            notify(f"the feed is not read now: it asks for a pause of {left:,.0f} s more")
-        try:
-            if outcomes := self._read_articles():
-                notify(f"articles: {format_counts(outcomes)}")
-                self._failures.clear()
-        except RunError as error:
-            if self.options.once:
-                raise
-            self._report_once(str(error))
-        finally:
-            if self._published_on is not None:
-                notify_version(self._published_on)
-            self._published_on = None
-
-    def _report_once(self, message: str) -> None:
-        if message not in self._failures:
-            self._failures.add(message)
-            notify(f"{message}; tried again")
-
-    def _try_feed(self) -> None:
-        feed = self.feed
         try:
             self._fetch_feed()
-        except InputError as error:
-            self._back_off(error)
+            self._read_articles()
+        except (InputError, RunError) as error:
+            is_final = isinstance(error, InputError) and not is_temporary(error)
+            if is_final and (self.options.once or not self._has_worked):
+                raise
+            if self.options.once:
+                raise RunError(str(error)) from error
+            if str(error) not in self._failures:
+                self._failures.add(str(error))
+                notify(f"{error}; tried again")
         else:
-            if feed.failures:
-                notify("the feed answers again")
+            if self._failures:
+                notify("the feed and the broker answer again")
                 self._failures.clear()
-            feed.failures, self._has_answered = 0, True
-            feed.wait_until = round((time.time() + feed.interval) * 1000)
-        self.store()
-
-    def _back_off(self, error: InputError) -> None:
-        """Each failure makes the pause longer."""
-        feed, once = self.feed, self.options.once
-        wait = error.wait if isinstance(error, StatusError) else 0.0
-        if not once:
-            wait = max(wait, min(self.options.every * 2**feed.failures, MAX_BACKOFF_S))
-        feed.failures = min(feed.failures + 1, MAX_BACKOFF_FAILURES)
-        feed.wait_until = round((time.time() + wait) * 1000)
-        if isinstance(error, StatusError) and error.status == HTTP_GONE:
-            raise RunError(f"{error}: the feed is gone for good; follow another") from error
-        if not is_temporary(error) and (once or not self._has_answered):
-            raise error
-        if once:
-            self.store()
-            raise RunError(str(error)) from error
-        self._report_once(str(error))
+            self._has_worked = True
 
     def _fetch_feed(self) -> None:
-        feed = self.feed
+        feed, pause = self.feed, 0.0
+        if (left := feed.wait_until / 1000 - time.time()) > 0:
+            if self.options.once:
+                notify(f"the feed is not read now: it asks for a pause of {left:,.0f} s more")
+            return
         conditions = {"If-None-Match": feed.etag, "If-Modified-Since": feed.last_modified}
         headers = {name: value for name, value in conditions.items() if value is not None}
-        answer = self.web.get(feed.address, PAGE_HEADERS | {"Accept": ACCEPTED_TYPES} | headers)
-        if answer.status != 304:
-            kind = answer.headers.get("Content-Type", "")
-            content = run_in_subprocess(read_feed, answer.body, answer.url, kind)
-            page = msgspec.json.decode(content, type=NewsFeed)
-            before = set(feed.articles)
-            feed.note(page.entries, now_ms(), self.options.keep)
-            feed.etag = answer.headers.get("ETag")
-            feed.last_modified = answer.headers.get("Last-Modified")
-            feed.interval = page.interval
-            if page.without_link and feed.articles.keys() - before:
-                notify(f"entries without an address: {page.without_link:,}")
-        if answer.permanent_url != feed.address:
-            notify(f"the feed has moved for good, to {answer.permanent_url}")
-            feed.address = answer.permanent_url
+        try:
+            answer = self.web.get(feed.feed, PAGE_HEADERS | {"Accept": ACCEPTED_TYPES} | headers)
+            if answer.status != 304:
+                kind = answer.headers.get("Content-Type", "")
+                content = run_in_subprocess(read_feed, answer.body, answer.url, kind)
+                page = msgspec.json.decode(content, type=NewsFeed)
+                before = set(feed.articles)
+                feed.note(page.entries, now_ms(), self.options.keep)
+                feed.etag = answer.headers.get("ETag")
+                feed.last_modified = answer.headers.get("Last-Modified")
+                feed.interval = page.interval
+                if page.without_link and feed.articles.keys() - before:
+                    notify(f"entries without an address: {page.without_link:,}")
+            pause = feed.interval
+        except StatusError as error:
+            pause = error.wait
+            raise
+        finally:
+            feed.wait_until = round((time.time() + pause) * 1000)
+            self.store()
 
-    def _read_articles(self) -> Counter[str]:
-        """Publishes those that are due; returns counts of the outcomes."""
-        outcomes, keep = Counter[str](), self.options.keep
-        due = self.feed.due_articles(now_ms(), keep, self.options.most)
-        before = now_ms() - max(keep, MIN_LINGER_MS)
+    def _read_articles(self) -> None:
+        """Read those that are due and publish their seeds, and delete the seeds of old ones."""
+        outcomes, now, keep = Counter[str](), now_ms(), self.options.keep
+        due = self.feed.due_articles(now, keep, self.options.most)
+        before = now - max(keep, MIN_LINGER_MS)
         old = [a for a in self.feed.articles.values() if a.seed and a.published_at + keep <= before]
         if not (due or old):
-            return outcomes
-        with connected(self.config) as cluster:
-            cluster.partitions(self.config.topics.seeds)
-            topic = self._topic = self._topic or SeedTopic(cluster, self.config)
-            topic.cluster = cluster
-            self._delete(old, before, topic)
-            for article in due:
-                if len(KnownSeeds(topic.state(), self._drafts)) >= self.config.limits.seeds:
-                    if outcomes:
-                        notify(too_many_seeds(self.config))
-                        break
-                    raise RunError(too_many_seeds(self.config))
-                if not self.web.is_closed(article.link):
+            return
+        with seed_topic(self.config) as topic:
+            if not self.options.dry:
+                self._delete(old, before, topic)
+            state = topic.state()
+            try:
+                for article in due:
+                    if len(topic.state().seeds) >= self.config.limits.seeds:
+                        raise RunError(too_many_seeds(self.config))
                     outcomes[self._read_article(article, topic)] += 1
                     self.store()
-        return outcomes
+                    if article.failing:
+                        break  # its site may want a pause: the others wait for the next round
+            finally:
+                if outcomes:
+                    notify(f"articles: {format_counts(outcomes)}")
+                if not self.options.dry and (outcomes[NEW] or outcomes[CORRECTED]):
+                    notify_version(state)
 
     def _delete(self, old: list[FollowedArticle], before: int, topic: SeedTopic) -> None:
-        known = KnownSeeds(topic.state(), self._drafts)
+        """Seeds that had expired by then, that nobody changed and that no profile stands for."""
+        state = topic.state()
+        in_profiles = {name for profile in state.profiles.values() for name in profile.seeds}
+        ended = dict[bytes, FollowedArticle]()
         for article in old:
-            if not known.has(article):
+            if article.seed is None or not article.has_seed_in(state):
                 article.leave()
-        ended = [
-            article for article in old if article.seed and known.has_ended(article.seed, before)
-        ]
-        if ended and not self.options.dry:
-            keys = [(article.seed or "").encode() for article in ended]
-            self._publish(topic, dict.fromkeys(keys), known.state)
-            for article in ended:
+                continue
+            ends = state.seeds[article.seed].expires_at
+            if ends is not None and ends <= before and article.seed not in in_profiles:
+                ended[article.seed.encode()] = article
+        if ended:
+            topic.publish(dict.fromkeys(ended), state)
+            for article in ended.values():
                 article.leave()
             self.store()
             notify(f"expired seeds deleted: {len(ended):,}")
+            notify_version(state)
 
     def _read_article(self, article: FollowedArticle, topic: SeedTopic) -> str:
-        known = KnownSeeds(topic.state(), self._drafts)
-        if article.read is None and link_identity(article.link) in known.links:
+        is_first = article.read is None
+        if is_first and link_identity(article.link) in _links(topic.state()):
             article.count_attempt(now_ms())
             article.leave()
             return ALREADY_THERE
         try:
-            content = self._read_page(article)
-            known = KnownSeeds(topic.state(), self._drafts)  # again, as reading it took time
-            outcome = self._make_seed(article, content, topic, known)
+            outcome = self._make_seed(article, self._read_page(article), topic)
         except InputError as error:
             article.count_attempt(now_ms(), failing=is_temporary(error))
-            if article.refusal != (reason := str(error)[:MAX_REFUSAL_CHARS]):
-                article.refusal = reason
+            if is_first:
                 notify(f"no seed: {error}")
             return REFUSED
         article.count_attempt(now_ms())
@@ -359,40 +299,37 @@ class Follower:
         return {"text": text, "title": page.title or article.title, "url": clean_link(answer.url)}
 
     def _make_seed(
-        self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic, known: KnownSeeds
+        self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic
     ) -> str:
         """Publishes it, or the correction of its seed. People's changes of a seed stay."""
-        ends = rfc3339(article.published_at + self.options.keep)
-        record = content | {"event": self.options.event, "expires_at": ends}
-        identity, outcome = link_identity(content["url"]), NEW
-        name = article.seed or seed_id(content["title"], content["url"])
-        if article.seed is None and name in known:  # two articles may have one title
-            name = f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+        state, identity = topic.state(), link_identity(content["url"])
+        if article.seed is not None:
+            name, outcome = article.seed, CORRECTED
+            if not article.has_seed_in(state):
+                article.leave()
+                return UNCHANGED
+            record = parse_record_object(name, state.value(name.encode())) | content
+        else:
+            name, outcome = seed_id(content["title"], content["url"]), NEW
+            if state.value(name.encode()) is not None:  # two articles may have one title
+                name = f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+            ends = rfc3339(article.published_at + self.options.keep)
+            record = content | {"event": self.options.event, "expires_at": ends}
         draft = SeedDraft(name, record, article.link)
         seed = parse_seed(draft, self.config)
         if seed.version == article.version:
             return UNCHANGED
-        if article.seed is not None:
-            if not known.has(article):
-                article.leave()
-                return UNCHANGED
-            latest = parse_record_object(name, known.state.value(name.encode()))
-            draft, outcome = replace(draft, record=latest | content), CORRECTED
-            seed = parse_seed(draft, self.config)
-        elif seed.version in known.versions or identity in known.links:
+        same_text = any(each.version == seed.version for each in state.seeds.values())
+        if article.seed is None and (same_text or identity in _links(state)):
             article.leave()
             return ALREADY_THERE
-        if self.options.dry:
-            self._drafts[seed.id] = seed
-        else:
-            self._publish(topic, {draft.key: draft.value}, known.state)
+        if not self.options.dry:
+            topic.publish({draft.key: draft.value}, state)
         article.seed, article.version = seed.id, seed.version
         would = "would be " if self.options.dry else ""
         self.show(f"{one_line(seed.id)}  {seed.version}  {would}{outcome}  {one_line(seed.title)}")
         return outcome
 
-    def _publish(
-        self, topic: SeedTopic, values: dict[bytes, bytes | None], state: ControlState
-    ) -> None:
-        topic.publish(values, state)
-        self._published_on = state
+
+def _links(state: ControlState) -> set[str]:
+    return {link_identity(seed.url) for seed in state.seeds.values() if seed.url}

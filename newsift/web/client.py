@@ -123,7 +123,6 @@ class WebAnswer:
     reason: str
     headers: Mapping[str, str]
     body: bytes = b""
-    permanent_url: str = ""  # the target of permanent redirects
 
     @property
     def location(self) -> str | None:

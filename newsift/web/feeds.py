@@ -23,7 +23,6 @@ TRACKING_PARAMETER = re.compile(
 )
 FEED_TYPES = ("application/rss+xml", "application/atom+xml")
 CHARACTER_REFERENCE = re.compile(rb"&#(x[0-9a-f]{1,64}|[0-9]{1,64});?", re.IGNORECASE)
-PERIODS_S = {"hourly": 3600.0, "daily": 86_400.0, "weekly": 604_800.0, "monthly": 2_592_000.0}
 MAX_INTERVAL_S = 86_400.0
 MAX_ENTRIES, MAX_NAMED_FEEDS = 1000, 5
 
@@ -88,11 +87,9 @@ def read_feed(body: bytes, url: str, content_type: str) -> NewsFeed:
     entries = [_entry(item, url) for item in page.entries]
     usable = [entry for entry in entries if 0 < len(entry.link.encode()) <= MAX_URL_CHARS]
     newest = sorted(usable, key=lambda entry: -(entry.published_at or 0))[:MAX_ENTRIES]
-    period = PERIODS_S.get(_text(page.feed, "sy_updateperiod").strip().lower(), 0.0)
-    interval = max(
-        60.0 * _number(page.feed, "ttl"), period / (_number(page.feed, "sy_updatefrequency") or 1)
-    )
-    return NewsFeed(newest, min(interval, MAX_INTERVAL_S), len(entries) - len(usable))
+    ttl = re.fullmatch(r"\d{1,6}", _text(page.feed, "ttl").strip(), re.ASCII)
+    interval = min(60.0 * int(ttl[0]), MAX_INTERVAL_S) if ttl else 0.0
+    return NewsFeed(newest, interval, len(entries) - len(usable))
 
 
 def _valid_reference(reference: re.Match[bytes]) -> bytes:
@@ -125,11 +122,6 @@ def _published_at(item: dict[str, Any]) -> int | None:
             except (ValueError, OverflowError):
                 continue
     return None
-
-
-def _number(page: dict[str, Any], key: str) -> int:
-    match = re.fullmatch(r"\d{1,6}", _text(page, key).strip(), re.ASCII)
-    return int(match[0]) if match else 0
 
 
 def _text(item: dict[str, Any], key: str) -> str:

@@ -24,7 +24,7 @@ from newsift.web.client import (
 
 PROGRAM = "newsift"  # our name in a robots.txt
 MAX_ROBOTS_BYTES, ROBOTS_LIFETIME_S, MAX_DELAY_S = 2**19, 86_400.0, 600.0
-PAUSE_S, NO_ANSWER_PAUSE_S = 2.0, 60.0  # between two requests to one site; if it does not answer
+PAUSE_S = 2.0  # between two requests to one site
 MAX_SITES = 100
 
 
@@ -65,7 +65,6 @@ class SiteState:
     robots_read_at: float = 0.0
     delay: float = 0.0
     next_request_at: float = 0.0
-    closed_until: float = 0.0  # no request before, as the site does not answer or asks for a pause
 
 
 @dataclass(slots=True)
@@ -84,27 +83,17 @@ class PoliteWeb:
         private = replace(self.limits, allow=PrivateFirst())
         return self._follow(url, headers, private if self._may_be_private(url) else self.limits)
 
-    def is_closed(self, url: str) -> bool:
-        """Whether a site asked for a pause, or does not answer."""
-        try:
-            return self._site(url).closed_until > self.clock()
-        except InputError:
-            return False  # `get` raises it
-
     def _follow(
         self, url: str, headers: Mapping[str, str], limits: RequestLimits, is_robots: bool = False
     ) -> WebAnswer:
-        permanent_url, is_permanent = url, True
         for _ in range(MAX_REDIRECTS + 1):
             if not is_robots:
                 self._check_robots(url, limits)
             answer = self._send(url, headers, limits)
             if not answer.location:
-                return replace(answer, permanent_url=permanent_url)
+                return answer
             url = answer.location
             limits = limits if self._may_be_private(url) else self.limits
-            is_permanent = is_permanent and answer.status in (301, 308)
-            permanent_url = url if is_permanent else permanent_url
         raise StatusError(f"{url}: redirects more than {MAX_REDIRECTS} times", answer.status)
 
     def _check_robots(self, url: str, limits: RequestLimits) -> None:
@@ -127,26 +116,18 @@ class PoliteWeb:
 
     def _send(self, url: str, headers: Mapping[str, str], limits: RequestLimits) -> WebAnswer:
         """Send one request after the pause that the site asks for."""
-        site = self._site(url)
-        if (pause := site.closed_until - self.clock()) > 0:
-            raise StatusError(f"{url}: no request to this site for {pause:.0f} s", 429, pause)
+        site, pause = self._site(url), 0.0
         if (wait := site.next_request_at - self.clock()) > 0:
             self.sleep(wait)
         try:
             answer = run_with_timeout(lambda: send(url, limits, headers), url, limits)
-            if not answer.location and answer.status not in (200, 304):
-                wait = retry_after(answer.headers) if answer.status in (429, 503) else 0.0
-                raise StatusError(
-                    f"{url}: answers {answer.status} {answer.reason}", answer.status, wait
-                )
-            return answer
-        except InputError as error:
-            if is_temporary(error):
-                wait = error.wait if isinstance(error, StatusError) else NO_ANSWER_PAUSE_S
-                site.closed_until = self.clock() + wait
-            raise
+            if answer.location or answer.status in (200, 304):
+                return answer
+            pause = retry_after(answer.headers) if answer.status in (429, 503) else 0.0
+            message = f"{url}: answers {answer.status} {answer.reason}"
+            raise StatusError(message, answer.status, pause)
         finally:
-            site.next_request_at = self.clock() + max(self.pause_s, site.delay)
+            site.next_request_at = self.clock() + max(self.pause_s, site.delay, pause)
 
     def _may_be_private(self, url: str) -> bool:
         """Whether this is the private host, at its port or a default one."""

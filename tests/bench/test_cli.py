@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from newsift.cli import cli
 
 
-@pytest.mark.parametrize("name", ["peers", "profiles", "promise", "stories"])
+@pytest.mark.parametrize("name", ["profiles", "promise", "stories"])
 def test_a_bench_of_crises_needs_data(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

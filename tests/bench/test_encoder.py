@@ -5,47 +5,14 @@ import pytest
 from click.testing import CliRunner
 
 from bench.cli import bench
-from bench.encoder import ROWS, fresh_start
+from bench.encoder import OURS, fresh_start
 from bench.measure import NotAvailable
-from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small_model import background, small_model
 from tests.train.data_folder import write
 
-OWN = "kernel,whole,again"
 
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bench")
-    write_model(folder / "small", small_model())
-    write(folder / "posts.jsonl", ({"text": text} for text in background(40)))
-    return folder
-
-
-def ran(place: Path, *more: str) -> str:
-    settings = [f"--data={place}/posts.jsonl", f"--model={place}/small", "--rounds=1"]
-    arguments = ["encoder", *settings, "--seconds=0", "--threads=1", *more]
-    done = CliRunner().invoke(bench, arguments, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def test_every_row_of_ours_runs_and_is_compared(place: Path) -> None:
-    made = json.loads(ran(place, f"--only={OWN},single", "--json"))
-    result = {row["row"]: row for row in made["posts"]["rows"]}
-    assert list(result) == [ROWS[name][0] for name in OWN.split(",")]
-    for row in result.values():
-        assert row["threads"] == 1
-        assert row["lowest"] <= row["posts/s"] <= row["highest"], row
-        assert row["× MiniLM"] is None
-    (alone,) = made["single"]["rows"]
-    assert 0 < alone["p50 ms"] <= alone["p99 ms"]
-
-
-def test_an_unknown_row_or_a_senseless_list_of_threads_is_refused(place: Path) -> None:
-    with pytest.raises(InputError, match="--only: nonsense is not a row; choose from again"):
-        ran(place, "--only=whole,nonsense")
+def test_a_senseless_list_of_threads_is_refused() -> None:
     for odd in ("0", "1,x", ""):
         done = CliRunner().invoke(bench, ["encoder", f"--threads={odd}"])
         assert done.exit_code == 2
@@ -53,10 +20,19 @@ def test_an_unknown_row_or_a_senseless_list_of_threads_is_refused(place: Path) -
 
 
 @pytest.mark.slow
-def test_a_fresh_process_loads_the_model_without_torch(place: Path) -> None:
-    first, resident, torch = fresh_start(str(place / "small"))
-    assert first > 0
-    assert resident > 0
-    assert not torch
+def test_posts_are_timed_and_a_fresh_process_loads_the_model_without_torch(tmp_path: Path) -> None:
+    write_model(tmp_path / "small", small_model())
+    write(tmp_path / "posts.jsonl", ({"text": text} for text in background(40)))
+    settings = [f"--data={tmp_path}/posts.jsonl", f"--model={tmp_path}/small", "--rounds=1"]
+    arguments = ["encoder", *settings, "--seconds=0", "--threads=1", "--json"]
+    done = CliRunner().invoke(bench, arguments, catch_exceptions=False)
+    tables = json.loads(done.stdout)
+    row = tables["posts"]["rows"][0]
+    assert (row["row"], row["threads"]) == (OURS, 1)
+    assert row["lowest"] <= row["posts/s"] <= row["highest"], row
+    (alone,) = tables["single"]["rows"]
+    assert 0 < alone["p50 ms"] <= alone["p99 ms"]
+    first, resident, torch = (each["fresh"] for each in tables["start"]["rows"])
+    assert (first > 0, resident > 0, torch) == (True, True, False)
     with pytest.raises(NotAvailable, match="no such directory"):
-        fresh_start(str(place / "nowhere"))
+        fresh_start(str(tmp_path / "nowhere"))

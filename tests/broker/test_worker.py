@@ -1,5 +1,6 @@
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,17 +11,23 @@ from kafka import KafkaProducer, TopicPartition
 
 from newsift.operations.cluster_status import read_offsets
 from newsift.operations.seed_topic import SeedTopic
-from tests.broker.clients import admin, consumer, read_to_end, until
+from tests.broker.clients import admin, consumer, producer, read_to_end, until
 from tests.broker.conftest import STALL_S
+from tests.broker.record_batches import CODECS, PACK, record, sealed
 from tests.faults.expected_matches import SeedWanted
 from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
+from tests.hostile.batches import plant
+from tests.hostile.costly_posts import SHAPES
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.errors import RunError
 from worker.kafka.reading import connected
 from worker.kafka.topics import admin_client
 
 pytestmark = pytest.mark.slow
+ANSWERS_WITHIN_S, MAX_MEMORY = 5.0, 1536 * 2**20
+ARTICLE_POST = b'{"id": "neighbour", "text": "storm flood river city in the storm"}'
+ZSTD = CODECS["zstd"]
 impatient = pytest.mark.usefixtures("impatient")
 
 
@@ -116,6 +123,67 @@ def test_posts_deleted_before_they_are_read_are_reported_once(story: Story) -> N
     caught_up(story, third)
     assert metric(third, "newsift_offsets_lost_total") == 0
     assert "were deleted" not in third.output
+
+
+def test_a_worker_among_costly_posts_answers_and_reads_on(story: Story) -> None:
+    worker = story.worker(story.settings() | {"limits": {"post_bytes": 2**20}})
+    worker.ready()
+    with producer(story.server.address, max_request_size=2**23) as client:
+        for shape in SHAPES.values():
+            client.send(story.topics["posts"], shape(700_000), key=b"any", partition=0)
+            client.send(story.topics["posts"], ARTICLE_POST, key=b"any", partition=1)
+    silences = list[float]()
+
+    def done() -> bool:
+        began = time.monotonic()
+        assert worker.page("/healthz") is not None
+        silences.append(time.monotonic() - began)
+        return not any(lag(story).values())
+
+    story.until(lambda: matched(story).count("neighbour") == len(SHAPES))
+    story.until(done)
+    assert max(silences) < ANSWERS_WITHIN_S
+    assert worker.memory() < MAX_MEMORY
+
+
+DAMAGED = sealed(record(0, 0, b"any", b'{"id": "1", "text": "storm"}'), 0, 0, 1)[:-1] + b"x"
+LARGEST = sealed(
+    PACK[ZSTD](b"".join(record(0, n, b"any", b"cat " * 250_000) for n in range(31))), ZSTD, 0, 31
+)
+
+
+@pytest.fixture
+def embedded(request: pytest.FixtureRequest, story: Story) -> Story:
+    if request.node.callspec.params["server"] != "embedded":
+        pytest.skip("Apache Kafka takes no damaged batch, and no such timestamp")
+    return story
+
+
+def test_a_damaged_batch_is_one_dead_letter_or_no_seed(embedded: Story) -> None:
+    plant(embedded.server, embedded.topics["seeds"], DAMAGED)
+    worker = embedded.worker()
+    worker.ready()
+    plant(embedded.server, embedded.topics["posts"], DAMAGED)
+    plant(embedded.server, embedded.topics["posts"], LARGEST)
+    plant(embedded.server, embedded.topics["seeds"], DAMAGED)
+    for at in (-1, 0, 2**63 - 1, -(2**63)):
+        times = {"first_timestamp": at, "max_timestamp": at}
+        plant(
+            embedded.server, embedded.topics["posts"],
+            sealed(record(0, 0, b"any", b"{"), 0, 0, 1, **times),
+        )  # fmt: skip
+
+    def letters() -> list[dict[str, bytes]]:
+        records = read_to_end(embedded.server.address, embedded.topics["rejected"])
+        return [dict(each.headers) for each in records]
+
+    until(lambda: len(letters()) >= 36)
+    reasons = Counter(each["reason"] for each in letters())
+    assert reasons == {b"bad_batch": 1, b"limits.post_bytes": 31, b"bad_json": 4}
+    (bad,) = (each for each in letters() if each["reason"] == b"bad_batch")
+    assert bad["offsets"] == b"0-0"
+    assert worker.alive()
+    assert {each["id"] for each in (worker.page("/seeds") or {})["live"]} == set(embedded.seeds)
 
 
 @pytest.fixture

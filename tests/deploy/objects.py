@@ -94,6 +94,19 @@ def value_faults(value: Any, kind: Any, path: str) -> Iterator[str]:
                 yield f"{path}.{name}: unknown field; did you mean {get_close_matches(name, kind)}?"
 
 
+def merged(old: Any, new: Any, name: str = "") -> Any:
+    """A strategic merge: maps key by key, null removes, some lists item by item."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        both = old | {key: merged(old.get(key), value, key) for key, value in new.items()}
+        return {key: value for key, value in both.items() if value is not None}
+    key = MERGED.get(name)
+    if key is None or not isinstance(old, list) or not isinstance(new, list):
+        return new
+    changes = {item.get(key): item for item in new}
+    present = [merged(item, changes.pop(item.get(key), {})) for item in old]
+    return list(changes.values()) + present
+
+
 @dataclass
 class Stack:
     """The objects of a kustomization, the files it read and what is wrong with it."""
@@ -108,10 +121,19 @@ class Stack:
         stack = cls()
         for recipe in stack._read(folder / FILE):
             stack.faults += [f"{FILE}: {key} is not read here" for key in recipe.keys() - READ]
-            for entry in recipe.get("resources") or ():
-                stack._add(folder / str(entry))
-            for patch in recipe.get("patches") or ():
-                stack._patch(folder / str(at(patch, "path")))
+            for path in (folder / str(entry) for entry in recipe.get("resources") or ()):
+                inner = Stack.build(path) if path.is_dir() else Stack()
+                stack.objects += inner.objects if path.is_dir() else stack._read(path)
+                stack.files |= inner.files
+                stack.faults += inner.faults
+            for file in (folder / str(at(each, "path")) for each in recipe.get("patches") or ()):
+                for change in stack._read(file):
+                    same = [n for n, o in enumerate(stack.objects) if title(o) == title(change)]
+                    for number in same:
+                        stack.objects[number] = merged(stack.objects[number], change)
+                    if not same:
+                        name = title(change)
+                        stack.faults.append(f"{file.name}: patches {name}, which is not there")
             for item in stack.objects:
                 if item.get("kind") != "Namespace" and "namespace" in recipe:
                     facts = mapping(item, "metadata")
@@ -129,22 +151,6 @@ class Stack:
         if not objects or len(objects) < len(documents):
             self.faults.append(f"{file.name}: is empty, or holds what is not a mapping")
         return objects
-
-    def _add(self, path: Path) -> None:
-        inner = Stack.build(path) if path.is_dir() else Stack(self._read(path))
-        self.objects += inner.objects
-        self.files |= inner.files
-        self.faults += inner.faults
-
-    def _patch(self, file: Path) -> None:
-        for change in self._read(file):
-            same = [each for each in self.objects if title(each) == title(change)]
-            if not same:
-                self.faults.append(f"{file.name}: patches {title(change)}, which is not there")
-            for each in same:
-                result = merged(each, change)
-                each.clear()
-                each.update(result)
 
     def field_faults(self) -> Iterator[str]:
         """Fields that the API does not have, values of another type, objects that are twice."""
@@ -170,66 +176,35 @@ class Stack:
         return [each for each in self.workloads if each.has(labels)]
 
 
-def merged(old: Any, new: Any, name: str = "") -> Any:
-    """A strategic merge: maps key by key, null removes, some lists item by item."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        both = old | {key: merged(old.get(key), value, key) for key, value in new.items()}
-        return {key: value for key, value in both.items() if value is not None}
-    key = MERGED.get(name)
-    if key is None or not isinstance(old, list) or not isinstance(new, list):
-        return new
-    changes = {item.get(key): item for item in new}
-    present = [merged(item, changes.pop(item.get(key), {})) for item in old]
-    return list(changes.values()) + present
-
-
-@dataclass(frozen=True)
 class Workload:
     """A StatefulSet or Deployment of newsift, and the ConfigMaps beside it."""
 
-    item: Object
-    configs: dict[str, Object]
+    def __init__(self, item: Object, configs: dict[str, Object]) -> None:
+        self.item, self.configs, self.kind = item, configs, item.get("kind")
+        self.replicas = mapping(item, "spec").get("replicas", 1)
+        self.pod = mapping(item, "spec.template.spec")
+        self.main = next(iter(items(self.pod, "containers")), Object())
+        words = self.main.get("command") or ["faust", "-A", "worker", "worker"]  # the image's own
+        self.command = [*words, *(self.main.get("args") or ())]
+        self.is_worker = self.command[:4] == ["faust", "-A", "worker", "worker"] or (
+            self.command[:2] == ["newsift", "worker"]
+        )
+        self.is_collector = self.command[:2] == ["newsift", "collect"] and len(self.command) > 2
+        # The environment: values, and None for what is read from elsewhere.
+        self.variables = {str(e.get("name")): e.get("value") for e in items(self.main, "env")}
+        # The volumes by name; a claim template stands as a claim.
+        self.claims = items(item, "spec.volumeClaimTemplates")
+        self.volumes = {str(each.get("name")): each for each in items(self.pod, "volumes")} | {
+            str(at(claim, "metadata.name")): {"persistentVolumeClaim": {}} for claim in self.claims
+        }
+        _, volume = self.volume_at(self.variables.get("NEWSIFT_CONFIG"))
+        data = mapping(configs.get(str(at(volume, "configMap.name"))), "data")
+        text = data.get(Path(str(self.variables.get("NEWSIFT_CONFIG"))).name)
+        self.config_text = text if isinstance(text, str) else ""
 
     def has(self, labels: Object) -> bool:
         own = mapping(self.item, "spec.template.metadata.labels")
         return all(own.get(name) == value for name, value in labels.items())
-
-    @property
-    def kind(self) -> Any:
-        return self.item.get("kind")
-
-    @property
-    def replicas(self) -> Any:
-        return mapping(self.item, "spec").get("replicas", 1)
-
-    @property
-    def pod(self) -> Object:
-        return mapping(self.item, "spec.template.spec")
-
-    @property
-    def main(self) -> Object:
-        return next(iter(items(self.pod, "containers")), {})
-
-    @property
-    def command(self) -> list[str]:
-        """What runs; the image's own entry point starts a worker."""
-        words = self.main.get("command") or ["faust", "-A", "worker", "worker"]
-        return [*words, *(self.main.get("args") or ())]
-
-    @property
-    def is_worker(self) -> bool:
-        return self.command[:4] == ["faust", "-A", "worker", "worker"] or (
-            self.command[:2] == ["newsift", "worker"]
-        )
-
-    @property
-    def is_collector(self) -> bool:
-        return self.command[:2] == ["newsift", "collect"] and len(self.command) > 2
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        """The environment: values, and None for what is read from elsewhere."""
-        return {str(each.get("name")): each.get("value") for each in items(self.main, "env")}
 
     @property
     def kept(self) -> tuple[str, Any]:
@@ -238,14 +213,6 @@ class Workload:
             return "cache", self.variables.get("NEWSIFT_CACHE")
         option = self.command.index("--state") if "--state" in self.command[:-1] else None
         return "state", self.command[option + 1] if option else self.variables.get("NEWSIFT_STATE")
-
-    @property
-    def config_text(self) -> str:
-        """The file that NEWSIFT_CONFIG names, out of its ConfigMap."""
-        path = Path(str(self.variables.get("NEWSIFT_CONFIG")))
-        _, volume = self.volume_at(path)
-        text = mapping(self.configs.get(str(at(volume, "configMap.name"))), "data").get(path.name)
-        return text if isinstance(text, str) else ""
 
     @cached_property
     def config(self) -> Config:
@@ -258,23 +225,12 @@ class Workload:
             file.write_text(self.config_text, "utf-8")
             return load(file, given).config
 
-    @property
-    def claims(self) -> list[Object]:
-        return items(self.item, "spec.volumeClaimTemplates")
-
-    @property
-    def volumes(self) -> dict[str, Object]:
-        """The volumes by name; a claim template stands as a claim."""
-        names = [str(at(claim, "metadata.name")) for claim in self.claims]
-        claims: dict[str, Object] = {name: {"persistentVolumeClaim": {}} for name in names}
-        return {str(each.get("name")): each for each in items(self.pod, "volumes")} | claims
-
     def port(self, name: Any) -> Any:
         """The number of a port of the container, by name or number."""
-        for each in items(self.main, "ports"):
-            if name in (each.get("name"), each.get("containerPort")):
-                return each.get("containerPort")
-        return None
+        ports = items(self.main, "ports")
+        numbers = (p.get("containerPort") for p in ports
+                   if name in (p.get("name"), p.get("containerPort")))  # fmt: skip
+        return next(numbers, None)
 
     def volume_at(self, path: Any) -> tuple[Path, Object]:
         """The innermost mount that holds a path, and its volume; empty where there is none."""

@@ -8,7 +8,7 @@ import yaml
 from prometheus_client import Histogram
 
 from newsift.collect.collector import COLLECTOR_METRICS
-from worker.metrics.registry import METRICS
+from worker.metrics.registry import METRICS, BatchHistogram
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text("utf-8"))
@@ -25,7 +25,7 @@ def exported() -> dict[str, set[str]]:
     result: dict[str, set[str]] = {}
     for row in (*METRICS, *COLLECTOR_METRICS):
         own = set(row.labels)
-        if issubclass(row.kind, Histogram):
+        if issubclass(row.kind, Histogram | BatchHistogram):
             result |= {f"{row.name}_bucket": own | {"le"}}
             result |= {f"{row.name}_sum": own, f"{row.name}_count": own}
         else:

@@ -4,18 +4,14 @@ from typing import Any
 import pytest
 
 from tests.faults.checker import (
-    Counts,
     History,
     LetterSeen,
     MatchSeen,
     Named,
     Sent,
-    Tally,
-    Texts,
     Verdict,
     check,
 )
-from tests.faults.expected_matches import digest
 
 GOOD = Named("m1", 0.7, 0.6)
 
@@ -100,50 +96,3 @@ def test_after_a_crash_only_committed_posts_must_have_records() -> None:
     assert check(crashed, drained=False).complaints == ()
     crashed = replace(crashed, committed={0: 4})
     assert "missing: the match of (0, 3)" in complaint(crashed, drained=False)
-
-
-TEXTS = Texts(
-    ["storm", "music", "cut"],
-    unreadable=frozenset({2}),
-    matches={"one": [frozenset({("s", "v")})] + [frozenset()] * 2},
-    model="m",
-)
-
-
-def record(number: int, **other: Any) -> dict[str, Any]:
-    text = TEXTS.texts[number % 3]
-    name = digest(["plain", str(number), text, "s", "v", "m"])[:32]
-    match = {"seed_id": "s", "seed_version": "v", "match_id": name}
-    return {
-        "post": {"id": str(number), "text": text}, "matches": [match], "matched": 1,
-        "seed_set": "one",
-    } | other  # fmt: skip
-
-
-def test_a_tally_counts_what_is_missing_and_what_is_twice() -> None:
-    tally = Tally(TEXTS)
-    for number in (0, 3, 3, 3):
-        tally.match(record(number))
-    tally.letter(b'{"id":"2","text":"cut', "bad_json")
-    assert tally.verdict(8) == Counts(expected=5, missing=2, twice=2, wrong=0)
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        record(1), record(0, seed_set="two"), record(0, matched=2), record(3, matches=[]),
-        record(0, matches=record(0)["matches"] * 2),
-    ],
-)  # fmt: skip
-def test_a_tally_detects_a_wrong_match(bad: dict[str, Any]) -> None:
-    tally = Tally(TEXTS)
-    tally.match(bad)
-    assert tally.verdict(8).wrong == 1
-
-
-def test_a_tally_detects_a_wrong_dead_letter_and_a_post_that_nobody_wrote() -> None:
-    tally = Tally(TEXTS)
-    tally.letter(b'{"id":"1","text":"music', "bad_json")
-    tally.letter(b'{"id":"2","text":"cut', "too_deep")
-    tally.match(record(9))
-    assert tally.verdict(8).wrong == 3

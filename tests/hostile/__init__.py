@@ -1,1 +1,1 @@
-"""Hostile input against a running worker: at worst the sender's own message is refused."""
+"""What strangers send: its cost, files that unpack to gigabytes, damaged input without end."""

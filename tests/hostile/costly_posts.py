@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Callable
-
-from tests.hostile.target import post
+from typing import Any
 
 Shape = Callable[[int], bytes]
+
+
+def post(post_id: str, text: str, **more: Any) -> bytes:
+    return json.dumps({"id": post_id, "text": text, **more}).encode()
 
 
 def ordinary(size: int) -> bytes:

@@ -1,7 +1,7 @@
 """Every exported metric: name, type, labels and meaning. The names are stable."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from importlib.metadata import version
@@ -18,6 +18,9 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from worker.posts.read import Reason
 from worker.text import escape_invisible
@@ -26,17 +29,30 @@ if TYPE_CHECKING:
     from worker.match.pipeline import Outcome
 
 
-class BatchHistogram(Histogram):
+class BatchHistogram(Collector):
     """A histogram without labels that takes arrays."""
+
+    def __init__(
+        self, name: str, help: str, labels: tuple[str, ...], registry: CollectorRegistry,
+        buckets: tuple[float, ...],
+    ) -> None:  # fmt: skip
+        assert not labels
+        self._name, self._help, self._bounds = name, help, np.array([*buckets, np.inf])
+        self._counts, self._sum = np.zeros(len(self._bounds), np.int64), 0.0
+        registry.register(self)
 
     def observe_all(self, values: ArrayLike) -> None:
         """Values that are not finite are ignored."""
         samples = np.asarray(values, np.float64).ravel()
         samples = samples[np.isfinite(samples)]
-        bucket = np.searchsorted(self._upper_bounds, samples, side="left")
-        for number, count in zip(*np.unique(bucket, return_counts=True), strict=True):
-            self._buckets[number].inc(int(count))
-        self._sum.inc(float(samples.sum()))
+        places = np.searchsorted(self._bounds, samples, side="left")
+        self._counts = self._counts + np.bincount(places, minlength=len(self._bounds))
+        self._sum += float(samples.sum())
+
+    def collect(self) -> Iterator[Metric]:
+        bounds, counts = map(floatToGoString, self._bounds), np.cumsum(self._counts).tolist()
+        buckets = list(zip(bounds, counts, strict=True))
+        yield HistogramMetricFamily(self._name, self._help, buckets, self._sum)
 
 
 STAGES = ("wait", "decode", "encode", "match", "group", "produce", "commit")
@@ -55,6 +71,7 @@ LATENCY_BUCKETS = (
 )  # fmt: skip
 SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 SCORE_BUCKETS = tuple(n / 20 for n in range(21))
+Kind = type[Counter | Gauge | Histogram | BatchHistogram]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +79,7 @@ class MetricSpec:
     """One metric; `label_values` lists every value of its label if the set is fixed."""
 
     name: str
-    kind: type[Counter | Gauge | Histogram]
+    kind: Kind
     help: str
     labels: tuple[str, ...] = ()
     label_values: tuple[str, ...] = ()
@@ -70,7 +87,7 @@ class MetricSpec:
 
 
 def _metric(
-    name: str, kind: type[Counter | Gauge | Histogram], help: str, labels: str = "",
+    name: str, kind: Kind, help: str, labels: str = "",
     label_values: tuple[str, ...] = (), buckets: tuple[float, ...] = (),
 ) -> MetricSpec:  # fmt: skip
     return MetricSpec(f"newsift_{name}", kind, help, tuple(labels.split()), label_values, buckets)
@@ -79,7 +96,7 @@ def _metric(
 def register_metric(spec: MetricSpec, registry: CollectorRegistry) -> Any:
     """Label values of a fixed set start at 0."""
     extra: dict[str, Any] = {"buckets": spec.buckets} if spec.buckets else {}
-    metric = spec.kind(spec.name, spec.help, spec.labels, registry=registry, **extra)
+    metric: Any = spec.kind(spec.name, spec.help, spec.labels, registry=registry, **extra)
     for value in spec.label_values:
         metric.labels(value)
     return metric

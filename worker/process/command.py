@@ -26,8 +26,8 @@ from worker.text import escape_invisible
 
 EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 SHUTDOWN_SLACK_S = 2.0
-# Faust's features that this worker does not use.
-HIDDEN_BANNER_ROWS = {"store", "datadir", "appdir", "  web"}
+# Of the banner: Faust's features that this worker does not use.
+HIDDEN_ROWS = (" store  ", " datadir  ", " appdir  ", "   web  ")
 
 
 class UsageError(click.ClickException):
@@ -72,9 +72,9 @@ class worker(faust_cli.worker):  # type: ignore[misc]
         web = {name: value for name, value in web_options.items() if value is not None}
         self.app.config = replace(self.app.config, web=replace(self.app.config.web, **web))
 
-    def _banner_data(self, worker: Any) -> list[tuple[str, str]]:
-        rows = super()._banner_data(worker)
-        return [row for row in rows if row[0] not in HIDDEN_BANNER_ROWS]
+    def banner(self, worker: Any) -> str:
+        lines: list[str] = super().banner(worker).splitlines()
+        return "\n".join(line for line in lines if not any(row in line for row in HIDDEN_ROWS))
 
 
 class Worker(faust.Worker):  # type: ignore[misc]

@@ -74,7 +74,7 @@ class Control:
         # A fetch that waits for records would hold up the rest.
         self._consumer.pause(self._partition)
         await self._consumer.start()
-        self._identity = await read_identity(self._consumer._client, self._topic)
+        self._identity = await self._read_identity()
         if self._identity is None:
             raise UnknownTopicOrPartitionError(self._topic)
         self.cluster_id = self._identity.cluster_id
@@ -149,9 +149,12 @@ class Control:
             await self._check_identity(make)
             self._checked_at, self._answered_at = time.monotonic(), began
 
+    async def _read_identity(self) -> Identity | None:
+        return await read_identity(self._consumer._client, self._topic)
+
     async def _check_identity(self, make: MakeSeeds) -> None:
         """Reads the topic again if it was replaced."""
-        current = await read_identity(self._consumer._client, self._topic)
+        current = await self._read_identity()
         if current is not None:
             self.cluster_id = current.cluster_id
         if current is None:

@@ -6,6 +6,7 @@ import { Button, Facts, LazyView, Notices, percent, plural } from "/lib/ui.js";
 import { ErrorText, useKeys } from "/lib/ui.js";
 
 const HEALTH_REFRESH_MS = 2000;
+const HEALTH_POLL_MS = 5000;
 
 // Pages by the first word after #/; those with a title are in the navigation.
 const PAGES = {
@@ -37,10 +38,14 @@ function Page({ name, rest, session }) {
 
 // Broker, workers, lag and seeds: what is well, or each problem with the command that helps.
 function Health() {
-  const [health] = useAnswer("/api/health", {}, ["health"], HEALTH_REFRESH_MS);
+  const [health, , refresh] = useAnswer("/api/health", {}, ["health"], HEALTH_REFRESH_MS);
+  useEffect(() => {
+    const timer = setInterval(refresh, HEALTH_POLL_MS);
+    return () => clearInterval(timer);
+  }, []);
   if (!health) return html`<section class="health" role="status" aria-label="Health"></section>`;
   const { file, state, facts, problems } = health;
-  const word = { good: "all well", unknown: "checking", bad: plural(problems.length, "problem") };
+  const word = { good: "all well", bad: plural(problems.length, "problem") };
   const row = ({ text, command }) =>
     html`<li><span class="quoted">${text}</span> <code>${command}</code></li>`;
   return html`<section class="health" role="status" aria-label="Health">

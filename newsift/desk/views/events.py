@@ -51,7 +51,6 @@ def session(desk: Desk, _request: EmptyRequest) -> Json:
 
 @get_endpoint("/api/health", EmptyRequest)
 def health(desk: Desk, _request: EmptyRequest) -> Json:
-    desk.health.note_viewer()
     return desk.health.summary() | {"file": desk.file.progress if desk.file else None}
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from newsift.broker.log import Log, read_header
-
 
 class Row(NamedTuple):
     offset: int
@@ -33,10 +31,6 @@ def numbered(count: int) -> bytes:
     return batch([(b"k%d" % n, b"v%d" % n) for n in range(count)])
 
 
-def append(log: Log, data: bytes) -> int:
-    return log.append(data, read_header(data))
-
-
 def rows(data: bytes | Iterable[bytes]) -> list[Row]:
     whole = data if isinstance(data, bytes) else b"".join(data)
     return [
@@ -44,8 +38,3 @@ def rows(data: bytes | Iterable[bytes]) -> list[Row]:
         for each in MemoryRecords(whole)
         for record in each
     ]
-
-
-def position_after(data: Iterable[bytes]) -> int:
-    """Where a consumer goes on after these batches; compaction may have left gaps at the end."""
-    return max(int(each.next_offset) for each in MemoryRecords(b"".join(data)))

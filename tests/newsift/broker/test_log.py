@@ -1,23 +1,19 @@
 import asyncio
-from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from newsift.broker.codes import Code, RequestError
 from newsift.broker.log import (
     BATCH_OVERHEAD_BYTES,
-    Log,
     MemoryBudget,
-    compact,
     read_header,
     read_records,
     with_offset,
 )
 from newsift.broker.topics import Topics
-from tests.newsift.broker.producer_batches import Row, append, batch, numbered, position_after, rows
+from tests.newsift.broker.producer_batches import batch, numbered, rows
 
 pairs = st.lists(
     st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)),
@@ -58,106 +54,6 @@ def test_a_flipped_bit_is_detected(data: st.DataObject) -> None:
 @given(st.binary(max_size=200))
 def test_wild_bytes_are_refused(data: bytes) -> None:
     assert refusal(data) in {Code.CORRUPT_MESSAGE, Code.INVALID_RECORD}
-
-
-MANY = 2**30
-keys = st.sampled_from([b"a", b"b", b"c", b"d"])
-values = st.none() | st.binary(max_size=30)
-
-
-def read_all(log: Log, offset: int) -> list[Row]:
-    result: list[Row] = []
-    while offset < log.end:
-        answer = log.read(offset, 100, at_least_one=True)
-        result += [row for row in rows(answer) if row.offset >= offset]
-        if not answer:
-            break
-        offset = position_after(answer)
-    return result
-
-
-@dataclass
-class Model:
-    rows: list[Row] = field(default_factory=list)
-    end: int = 0
-
-
-class LogMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.budget = MemoryBudget(MANY)
-        self.log = Log(self.budget)
-        self.model = Model()
-        self.start = 0
-
-    @rule(
-        records=st.lists(st.tuples(keys, values), min_size=1, max_size=5), codec=st.integers(0, 4)
-    )
-    def add(self, records: list[tuple[bytes, bytes | None]], codec: int) -> None:
-        offset = append(self.log, batch(records, codec=codec))
-        assert offset == self.model.end
-        for n, (key, value) in enumerate(records):
-            self.model.rows.append(Row(offset + n, 1_000 + n, key, value))
-        self.model.end += len(records)
-
-    @rule(size_to_drop=st.integers(0, 1000))
-    def drop_bytes(self, size_to_drop: int) -> None:
-        used, size = self.budget.size, len(self.log)
-        self.log.drop_bytes(size_to_drop)
-        assert used - self.budget.size >= size_to_drop or len(self.log) == 0 or not size
-
-    @rule(data=st.data())
-    def delete_before(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(0, self.log.end))
-        start = self.log.start
-        self.log.delete_before(offset)
-        assert self.log.start == max(start, offset)
-
-    @initialize(retention=st.sampled_from([0, 1000]))
-    def choose_retention(self, retention: int) -> None:
-        self.retention = retention
-
-    @rule()
-    def compact(self) -> None:
-        compact(self.log, now=10, delete_retention=self.retention)
-        records = self.visible()
-        latest = {row.key: row.offset for row in records}
-        self.model.rows = [
-            row
-            for row in records
-            if row is records[-1]
-            or (latest[row.key] == row.offset and (row.value is not None or self.retention))
-        ]
-
-    def visible(self) -> list[Row]:
-        return [row for row in self.model.rows if row.offset >= self.log.start]
-
-    @invariant()
-    def reads_the_same(self) -> None:
-        assert self.log.start >= self.start
-        self.start = self.log.start
-        assert self.log.end == self.model.end
-        result = read_all(self.log, self.log.start)
-        assert [(r.offset, r.key, r.value) for r in result] == [
-            (r.offset, r.key, r.value) for r in self.visible()
-        ]
-
-    @invariant()
-    def counts_what_it_holds(self) -> None:
-        held = [len(each.data) for each in self.log.batches]
-        assert self.log.size == sum(held)
-        assert self.budget.size == sum(held) + BATCH_OVERHEAD_BYTES * len(held)
-
-    @precondition(lambda self: self.log.end > self.log.start)
-    @rule(data=st.data())
-    def read_from(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(self.log.start, self.log.end - 1))
-        expected = [row.offset for row in self.visible() if row.offset >= offset]
-        assert [row.offset for row in read_all(self.log, offset)] == expected
-
-
-LogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
-TestLog = LogMachine.TestCase
 
 
 NOW = 1_700_000_000_000

@@ -1,9 +1,15 @@
 import base64
+import http.client
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_address, ip_network
 from math import inf, nan
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -22,9 +28,70 @@ from newsift.web.addresses import (
     seconds_until,
 )
 from newsift.web.client import RequestLimits, fetch
-from tests.worker.fake_proxy import ProxySide, proxy_server
-from tests.worker.fake_web_server import web_server
+from tests.worker.fake_web_server import Handler, Server, serving, web_server
 from worker.errors import ConfigError
+
+
+@dataclass
+class ProxySide:
+    """What a proxy was asked for, where it goes, and what it answers instead if it refuses."""
+
+    goes_to: int
+    refuses: int = 0
+    port: int = 0
+    asked: list[str] = field(default_factory=list)
+    logins: list[str | None] = field(default_factory=list)
+
+
+@contextmanager
+def proxy_server(side: ProxySide) -> Iterator[ProxySide]:
+    with serving(Server(handler_of(side))) as server:
+        side.port = server.server_port
+        yield side
+
+
+def handler_of(side: ProxySide) -> type[Handler]:
+    class Proxy(Handler):
+        def do_CONNECT(self) -> None:
+            if self._noted():
+                self.send_response(200)
+                self.end_headers()
+                with socket.create_connection(("127.0.0.1", side.goes_to)) as there:
+                    back = threading.Thread(target=copy, args=[there, self.connection])
+                    back.start()
+                    copy(self.connection, there)
+                    back.join()
+
+        def do_GET(self) -> None:
+            if self._noted():
+                there = http.client.HTTPConnection("127.0.0.1", side.goes_to)
+                there.request("GET", urlsplit(self.path).path)
+                answer = there.getresponse()
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(answer.read())
+                there.close()
+
+        def _noted(self) -> bool:
+            side.asked.append(f"{self.command} {self.path}")
+            side.logins.append(self.headers["Proxy-Authorization"])
+            if side.refuses:
+                self.send_error(side.refuses)
+            return not side.refuses
+
+    return Proxy
+
+
+def copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
 
 INSIDE = [
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from worker.match.pipeline import STAGES as PIPELINE_STAGES
@@ -181,7 +182,7 @@ def test_any_event_name_can_be_served(events: list[str]) -> None:
 @given(st.lists(st.lists(st.floats(-2, 2) | st.sampled_from([0.0, 0.5, 1.0]), max_size=20)))
 def test_a_batch_histogram_counts_like_a_slow_loop(batches: list[list[float]]) -> None:
     bounds = (0.0, 0.5, 1.0)
-    histogram = BatchHistogram("h", "says", buckets=bounds, registry=None)
+    histogram = BatchHistogram("h", "says", (), CollectorRegistry(), bounds)
     for batch in batches:
         histogram.observe_all(batch)
     [family] = histogram.collect()

@@ -1,6 +1,5 @@
 import copy
 import json
-from html.parser import HTMLParser
 from typing import Any
 
 from hypothesis import given
@@ -27,23 +26,21 @@ JSON = st.recursive(
 )
 
 
-def check(value: bytes | None, form: str = "auto") -> Post | None:
-    """Read a value, check what any outcome must be, and hand out the post."""
+def check(value: bytes | None, form: str = "auto") -> None:
+    """Read a value, and check what any outcome must be."""
     outcome = read_post(value, form)
     if isinstance(outcome, Post):
         assert outcome.platform in PLATFORMS
         assert outcome.id.strip()
         assert outcome.text.strip()
         f"{outcome}".encode()  # no half of a surrogate pair
-        return outcome
-    if isinstance(outcome, PassedOver):
+    elif isinstance(outcome, PassedOver):
         assert outcome.why in ("no_post", "no_words")
-        return None
-    assert isinstance(outcome, Rejected)
-    assert isinstance(outcome.reason, Reason)
-    assert outcome.detail.isprintable()
-    assert 0 < len(outcome.detail) <= 200
-    return None
+    else:
+        assert isinstance(outcome, Rejected)
+        assert isinstance(outcome.reason, Reason)
+        assert outcome.detail.isprintable()
+        assert 0 < len(outcome.detail) <= 200
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -61,26 +58,14 @@ def changed(message: dict[str, Any], path: tuple[Any, ...], new: object) -> dict
     return message
 
 
-def agrees(post: Post, form: str, message: dict[str, Any]) -> None:
-    """The post is what the slow reader reads; white space may differ where there was HTML."""
-    id, text, author = READERS[form](message)
-    assert (post.id, post.author) == (id, author)
-    if form == "mastodon":
-        assert post.text.split() == text.split()
-    else:
-        assert post.text == text
-
-
 @given(st.sampled_from(POSTS), JSON, st.data())
-def test_a_message_with_one_value_changed_reads_like_the_slow_reader(
+def test_a_message_with_one_value_changed_is_read_or_refused(
     example: Example, new: Any, data: st.DataObject
 ) -> None:
     path = data.draw(st.sampled_from(paths(example.message)))
-    message = changed(example.message, path, new)
-    post = check(json.dumps(message).encode(), example.form)
-    if post is not None:
-        agrees(post, example.form, message)
-    check(json.dumps(message).encode())
+    value = json.dumps(changed(example.message, path, new)).encode()
+    check(value, example.form)
+    check(value)
 
 
 ANY_TEXT = st.text(min_size=1).filter(str.strip)
@@ -91,101 +76,6 @@ def test_plain_posts_keep_id_and_text(id: int | str, text: str) -> None:
     for ascii_only in (True, False):
         value = json.dumps({"id": id, "text": text}, ensure_ascii=ascii_only).encode()
         assert read_post(value) == Post(str(id), "plain", text)
-
-
-Fields = tuple[str, str, str | None]  # id, text, author
-
-
-class Visible(HTMLParser):
-    """The characters of an HTML text, with line ends where a browser breaks lines."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.parts.append("\n" if tag in ("p", "br", "li", "ul", "ol", "blockquote", "pre") else "")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.parts.append("\n" if tag in ("p", "ul", "ol", "blockquote", "pre") else "")
-
-    def handle_data(self, data: str) -> None:
-        self.parts.append(data)
-
-
-def visible(markup: str) -> str:
-    parser = Visible()
-    parser.feed(markup)
-    parser.close()
-    return "".join(parser.parts)
-
-
-def _plain(message: dict[str, Any]) -> Fields:
-    return str(message["id"]), message["text"], message.get("author") or None
-
-
-def _x(message: dict[str, Any]) -> Fields:
-    tweet = message.get("data") or message
-    includes = message.get("includes") or {}
-    text = _note(tweet)
-    for reference in tweet.get("referenced_tweets") or []:
-        if reference.get("type") == "retweeted":
-            same = [t for t in includes.get("tweets") or [] if _same(t, reference.get("id"))]
-            texts = [t for t in map(_note, [*same, reference]) if t is not None]
-            if texts:
-                text = texts[0]
-                break
-    author = tweet.get("author_id")
-    users = [u for u in includes.get("users") or [] if _same(u, author) and u.get("username")]
-    name = users[0]["username"] if users else author
-    own = tweet.get("author")
-    if own is not None:
-        name = own if isinstance(own, str) else own.get("username") or name
-    assert text is not None
-    return str(tweet["id"]), text, str(name) if name not in (None, "") else None
-
-
-def _same(holder: dict[str, Any], id: object) -> bool:
-    return str(holder.get("id")) == str(id)
-
-
-def _note(tweet: dict[str, Any]) -> str | None:
-    note = (tweet.get("note_tweet") or {}).get("text")
-    text: str | None = note if note is not None else tweet.get("text")
-    return text
-
-
-def _x1(message: dict[str, Any]) -> Fields:
-    texts = []
-    for tweet in (message.get("retweeted_status") or {}, message):
-        extended = tweet.get("extended_tweet") or {}
-        texts += [extended.get("full_text"), tweet.get("full_text"), tweet.get("text")]
-    text = next(t for t in texts if t is not None)
-    author = (message.get("user") or {}).get("screen_name") or None
-    return str(message.get("id_str") or message["id"]), text, author
-
-
-def _bluesky(message: dict[str, Any]) -> Fields:
-    if "did" in message:
-        did, commit = message["did"], message["commit"]
-    else:
-        did, commit = message["payload"]["did"], message["payload"]
-    return ("at://" + did + "/app.bsky.feed.post/" + commit["rkey"], commit["record"]["text"], did)
-
-
-def _mastodon(message: dict[str, Any]) -> Fields:
-    status = message
-    if message.get("event") is not None:
-        payload = message["payload"]
-        status = json.loads(payload) if isinstance(payload, str) else payload
-    reason = status.get("reblog") or status
-    text = visible(reason["content"])
-    if reason.get("spoiler_text"):
-        text = reason["spoiler_text"] + "\n" + text
-    return str(status["id"]), text, (status.get("account") or {}).get("acct") or None
-
-
-READERS = {"x": _x, "x1": _x1, "bluesky": _bluesky, "mastodon": _mastodon, "plain": _plain}
 
 
 PLAIN_KEYS = st.sampled_from(["id", "text", "author", "created_at", "lang", "url"])

@@ -1,1 +1,0 @@
-"""The targets by name: each file has a function `opened` that makes one."""
