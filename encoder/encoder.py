@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from encoder.backends.choose import Readers, open_readers
 from encoder.embeddings import (
     Background,
     Embeddings,
@@ -25,6 +24,7 @@ from encoder.explain.words import Explainer, explaining_reader
 from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.model_directory import Model, read_model
+from encoder.readers.choose import Readers, open_readers
 from encoder.readers.star_chunks import Spread
 from encoder.readers.star_texts import StarTexts
 from encoder.score.lexical import NO_SLOT, SparseRows

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.embeddings import Embeddings
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64, Weights
+from encoder.readers.gated_mean import GatedMeanKernel
 from encoder.score.lexical import RowArrays, post_rows
 from encoder.support.jit import jit
 from encoder.text.tokenizer import Word

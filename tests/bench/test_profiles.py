@@ -4,8 +4,8 @@ import pytest
 from bench.crises import CrisisPosts, exclude_background
 from bench.profiles import HEADER, RATES, ROWS, mean_figures
 from encoder import Encoder
-from encoder.backends.choose import open_readers
 from encoder.errors import InputError
+from encoder.readers.choose import open_readers
 from tests.encoder.small_model import background, small_model
 
 NEWS, ON, OFF = 60, 20, 5

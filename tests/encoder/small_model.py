@@ -5,11 +5,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from encoder import Embeddings
-from encoder.backends.choose import Readers
-from encoder.backends.torch_backend import TorchBackend
 from encoder.model.config import AstConfig
 from encoder.model.weights import random_weights
 from encoder.model_directory import Model
+from encoder.readers.choose import Readers
+from encoder.readers.torch_backend import TorchBackend
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.vocabulary import WordPiece
 from train.model.export import ModelCard, export

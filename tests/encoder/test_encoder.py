@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import encoder
 from encoder import Encoder
-from encoder.backends import choose as backends
 from encoder.embeddings import Embeddings
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
 from encoder.model_directory import write_model
+from encoder.readers import choose as backends
 from encoder.score.lexical import slot
 from tests.encoder.slow_star import reference
 from tests.encoder.small_model import (

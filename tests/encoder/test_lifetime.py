@@ -14,10 +14,10 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
 import encoder
-from encoder.backends import choose as backends
 from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
+from encoder.readers import choose as backends
 from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small_model import TOPICS, small_model
 

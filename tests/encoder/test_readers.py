@@ -72,7 +72,7 @@ def test_skimming_is_the_gated_means(enc: Encoder) -> None:
     skimmed = enc.skim(POSTS)
     assert skimmed.skimmed
     model = small_model()
-    alone = Encoder(model, encoder.backends.choose.open_readers(model, "cpu", 1))
+    alone = Encoder(model, encoder.readers.choose.open_readers(model, "cpu", 1))
     assert np.array_equal(skimmed.dense, alone.posts(POSTS).dense)
     assert np.array_equal(skimmed.lexical.weights, enc.posts(POSTS).lexical.weights)
 

@@ -3,8 +3,8 @@
 import time
 from types import SimpleNamespace
 
-from encoder.backends.choose import open_readers
 from encoder.encoder import Encoder
+from encoder.readers.choose import open_readers
 from tests.encoder.small_model import small_model
 from worker.match.pipeline import Pipeline
 from worker.seeds.embedder import SeedEmbedder

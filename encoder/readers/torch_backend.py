@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from encoder.backends.validate import refuse_outside
 from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import F32, I32, I64, Weights
+from encoder.readers.validate import refuse_outside
 from encoder.support.threads import PerProcess
 
 TOKENS_AT_ONCE = {"cuda": 2**15, "cpu": 2**11}  # the CPU's fit its cache

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
-from encoder.backends.validate import refuse_outside
 from encoder.errors import InputError
 from encoder.model.config import MAX_TOKENS, Side
 from encoder.model.weights import CODES, F32, I8, I32, I64, SCALES, Weights, position_buckets
+from encoder.readers.validate import refuse_outside
 from encoder.support.jit import jit
 from encoder.support.pointers import pointers_to, prefetch
 from encoder.support.readonly import fixed

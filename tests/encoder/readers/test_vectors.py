@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from encoder.backends.gated_mean import GatedMeanKernel
-from encoder.backends.torch_backend import TorchBackend
 from encoder.errors import DeviceError, InputError
 from encoder.model.config import MAX_TOKENS, AstConfig, Side
 from encoder.model.weights import CODES, F32, I32, I64, SCALES, Weights, random_weights
+from encoder.readers.gated_mean import GatedMeanKernel
+from encoder.readers.torch_backend import TorchBackend
 from tests.encoder.slow_star import mild_weights, reference, token_shares
 
 GATED = AstConfig(dim=33, star="none", residual=True)

@@ -140,7 +140,7 @@ def _kernel(model: Model, threads: int) -> Backend | None:
     if model.weights.config.has_star:
         return None  # only torch runs a star
     try:
-        from encoder.backends.gated_mean import GatedMeanKernel
+        from encoder.readers.gated_mean import GatedMeanKernel
 
         kernel = GatedMeanKernel(model.weights, threads)
         error = check_error(kernel, model)
@@ -161,7 +161,7 @@ def _torch(model: Model, device: str, threads: int | None) -> Backend:
             f"device: {device} needs PyTorch, which is not installed; pip install 'newsift[gpu]'"
         ) from None
 
-    from encoder.backends.torch_backend import TorchBackend
+    from encoder.readers.torch_backend import TorchBackend
 
     if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: PyTorch here is a CPU build; install its CUDA build or use cpu")

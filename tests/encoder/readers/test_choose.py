@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 import encoder
-from encoder.backends import choose as backends
-from encoder.backends.gated_mean import GatedMeanKernel
 from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.model_directory import write_model
+from encoder.readers import choose as backends
+from encoder.readers.gated_mean import GatedMeanKernel
 from tests.encoder.slow_star import reference
 from tests.encoder.small_model import small_model
 
@@ -40,7 +40,7 @@ def test_a_kernel_that_fails_its_check_gives_way_to_torch_with_one_warning(
     kernel: Any, why: str,
 ) -> None:  # fmt: skip
     write_model(tmp_path / "m", small_model())
-    monkeypatch.setattr("encoder.backends.gated_mean.GatedMeanKernel", kernel)
+    monkeypatch.setattr("encoder.readers.gated_mean.GatedMeanKernel", kernel)
     with caplog.at_level(logging.WARNING, "newsift.encoder"):
         enc = encoder.load(tmp_path / "m", device="cpu")
     assert enc.path == "torch"
@@ -70,7 +70,7 @@ def test_a_kernel_that_is_wrong_only_here_does_not_pass(
             return result
 
     assert backends.check_error(GatedMeanKernel(model.weights), model) < 1e-3
-    monkeypatch.setattr("encoder.backends.gated_mean.GatedMeanKernel", Flawed)
+    monkeypatch.setattr("encoder.readers.gated_mean.GatedMeanKernel", Flawed)
     assert backends.open_backend(model, "cpu", 1)[1] == "torch"
 
 
