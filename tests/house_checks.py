@@ -23,7 +23,8 @@ from tests.private_parts import unlisted
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("encoder", "newsift", "worker")
 TORCH_IN_ENCODER = {
-    "star.py", "star_torch.py", "star_transformer.py", "entmax.py", "siamese.py", "torch_backend.py", "reference.py",
+    "star.py", "star_torch.py", "star_transformer.py", "entmax.py", "siamese.py",
+    "torch_backend.py", "reference.py",
 }  # fmt: skip
 TOPS = ("bench", "encoder", "newsift", "train", "worker")
 ROOTS = {"encoder", "newsift", "worker"}

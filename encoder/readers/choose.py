@@ -76,7 +76,12 @@ def star_error(reader: StarReader, check: SelfCheck) -> float:
 
 def _star_reader(star: Star, path: str) -> StarReader:
     if path == "onnx":
-        from encoder.readers.star_onnx import StarOnnx
+        try:
+            from encoder.readers.star_onnx import StarOnnx
+        except ImportError:
+            raise DeviceError(
+                "device: cpu needs ONNX Runtime for this model; pip install onnxruntime"
+            ) from None
 
         return StarOnnx(star.weights)
     try:

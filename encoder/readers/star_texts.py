@@ -24,14 +24,19 @@ from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import WordPiece
 
 
+def star_tokenizer(model: Model, pieces: int) -> Tokenizer:
+    """It knows the first so many entries of the vocabulary, and reads as much as may be read."""
+    vocabulary = WordPiece.from_lines(model.vocabulary.lines()[:pieces])
+    config = replace(model.weights.config, post_tokens=POST_TOKENS, article_tokens=MAX_TOKENS)
+    return Tokenizer(vocabulary, model.idf, config)
+
+
 class StarTexts:
     """Reads texts by word pieces alone: the gated mean's vocabulary has whole words after them."""
 
     def __init__(self, model: Model, reader: StarReader) -> None:
-        pieces = WordPiece.from_lines(model.vocabulary.lines()[: reader.settings.pieces])
-        config = replace(model.weights.config, post_tokens=POST_TOKENS, article_tokens=MAX_TOKENS)
         self._reader = reader
-        self._tokenizers = PerProcess(lambda: Tokenizer(pieces, model.idf, config))
+        self._tokenizers = PerProcess(lambda: star_tokenizer(model, reader.settings.pieces))
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -20,13 +20,11 @@ import torch
 import encoder
 from encoder import Encoder
 from encoder.model.config import AstConfig
-from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import F32, I32
 from encoder.readers.star_chunks import CHUNK_TOKENS, read_texts
 from encoder.text.tokenizer import Tokenizer
 from train.command import run_command
 from train.data.readers import SkippedRows, Split, TrainingArticle, split_of_event
-from train.loop.checkpoint import Checkpoint
 from train.loop.token_rows import bf16_autocast
 from train.protocol.metrics import ap_of
 from train.protocol.peers import Scorer
@@ -47,7 +45,7 @@ from train.transformer.mpnet import (
     mpnet_folder,
     padded,
 )
-from train.transformer.star_training import CHECKPOINT, StarRecipe
+from train.transformer.star_training import read_star
 
 RATE = 0.001
 MOST_TOKENS = 2048  # of an article
@@ -67,15 +65,7 @@ def teacher_vectors() -> Vectors:
 
 def star_vectors(folder: Path) -> Vectors:
     """Those of a star in training."""
-    checkpoint = Checkpoint.read(folder / CHECKPOINT)
-    if checkpoint is None:
-        raise click.UsageError(f"--star: {folder} holds no {CHECKPOINT}")
-    recipe = StarRecipe(
-        layers=tuple(checkpoint.values["layers"]), window=checkpoint.values["window"]
-    )
-    star = StarTransformer(recipe.settings).eval()
-    names = star.state_dict()
-    star.load_state_dict({name: checkpoint.tensors[f"model/{name}"] for name in names})
+    star = read_star(folder)
     config = AstConfig(post_tokens=4 * CHUNK_TOKENS, article_tokens=MOST_TOKENS)
     tokenizer = Tokenizer(bert_pieces(mpnet_folder()), None, config)
 

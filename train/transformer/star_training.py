@@ -155,6 +155,17 @@ def new_star(recipe: StarRecipe, axes: Tensor, texts: Sequence[I32]) -> StarTran
     return star
 
 
+def read_star(folder: Path) -> StarTransformer:
+    """The star of a run, as it was saved last."""
+    checkpoint = Checkpoint.read(folder / CHECKPOINT)
+    if checkpoint is None:
+        raise InputError(f"{folder}: holds no {CHECKPOINT}; run train.transformer.star_training")
+    star = StarTransformer(StarSettings.from_dict(checkpoint.values["settings"])).eval()
+    names = star.state_dict()
+    star.load_state_dict({name: checkpoint.tensors[f"model/{name}"] for name in names})
+    return star
+
+
 @dataclass(slots=True)
 class StarTraining:
     """A run: the model, its optimizer and where it stands."""
@@ -232,7 +243,7 @@ class StarTraining:
         tensors = {f"model/{name}": value for name, value in self.star.state_dict().items()}
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam/{number}/{key}": value for key, value in state.items()}
-        values = {"step": self.step, "layers": self.recipe.layers, "window": self.recipe.window}
+        values = {"step": self.step, "settings": self.star.settings.as_dict()}
         Checkpoint(tensors, values).write(file)
 
     def restore(self, checkpoint: Checkpoint) -> None:
