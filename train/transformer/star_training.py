@@ -49,6 +49,7 @@ AXES_TEXTS = 60_000  # from which the teacher's principal axes are taken
 POOL_BATCHES = 16  # texts are batched by length within a pool of so many batches
 SAVE_EVERY = 100
 CHECKPOINT = "star.safetensors"
+# The tables of tokens and places stay as they are.
 FROZEN = ("tokens.", "positions.", "distances.")
 
 
@@ -139,7 +140,7 @@ def loss_of(vectors: Tensor, teacher: Tensor, similarity: float) -> Tensor:  # 2
 
 
 def new_star(recipe: StarRecipe, axes: Tensor, texts: Sequence[I32]) -> StarTransformer:
-    """MPNet's layers, cut to the ring; the tables of tokens and places stay as they are.
+    """MPNet's layers, cut to the ring.
 
     The texts are those that the bridge over left-out layers is fitted to.
     """
@@ -150,8 +151,6 @@ def new_star(recipe: StarRecipe, axes: Tensor, texts: Sequence[I32]) -> StarTran
         parts = batches_by_length(texts, BATCH_TOKENS)
         batches = (padded([texts[i] for i in part]) for part in parts)
         fit_bridge(star, Mpnet.open().model, batches, to=recipe.layers[bridge + 1])
-    for name, parameter in star.named_parameters():
-        parameter.requires_grad_(not name.startswith(FROZEN))
     return star
 
 
@@ -179,6 +178,8 @@ class StarTraining:
 
     def __post_init__(self) -> None:
         self.star.to(self.device)
+        for name, parameter in self.star.named_parameters():
+            parameter.requires_grad_(not name.startswith(FROZEN))
         trained = [p for p in self.star.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(
             trained, self.recipe.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
@@ -301,10 +302,12 @@ def train_star(order: StarOptions) -> None:
     texts, axes = read_taught_texts(order.data, order.cache, recipe.settings.dim)
     click.echo(f"{len(texts.ids):,} texts, {recipe}")
     order.out.mkdir(parents=True, exist_ok=True)
-    fitted = texts.ids[DEV_TEXTS : DEV_TEXTS + BRIDGE_TEXTS]
-    training = StarTraining(recipe, new_star(recipe, axes, fitted), texts, order.device)
     if checkpoint := Checkpoint.read(order.out / CHECKPOINT):
+        training = StarTraining(recipe, StarTransformer(recipe.settings), texts, order.device)
         training.restore(checkpoint)
+    else:
+        fitted = texts.ids[DEV_TEXTS : DEV_TEXTS + BRIDGE_TEXTS]
+        training = StarTraining(recipe, new_star(recipe, axes, fitted), texts, order.device)
     click.echo(f"step {training.step:,}: dev cosine {training.dev_cosine():.4f}")
     training.run(order.steps, order.out / CHECKPOINT)
 
