@@ -1,8 +1,10 @@
 """aiokafka's consumers for long-running processes: in a group, or without one."""
 
 import asyncio
+import gzip
 import logging
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Collection
 from contextlib import suppress
@@ -12,6 +14,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
 from aiokafka.errors import IllegalStateError, KafkaError, RecordTooLargeError
+from aiokafka.record.default_records import DefaultRecordBatch
 
 import worker.kafka.metadata  # noqa: F401 - no consumer makes a topic
 from worker.config import Config
@@ -69,6 +72,8 @@ class FetchResult(fetcher.FetchResult):  # type: ignore[misc]
 
 # aiokafka has no option for it, and stops for ever at such a batch (aio-libs/aiokafka).
 fetcher.PartitionRecords, fetcher.FetchResult = PartitionRecords, FetchResult
+# It unpacks 8 KB at a time, and waits for the interpreter's lock after each.
+vars(sys.modules[DefaultRecordBatch.__module__])["gzip_decode"] = gzip.decompress
 
 
 class Consumer(AIOKafkaConsumer):  # type: ignore[misc]
