@@ -1,4 +1,4 @@
-"""Select the backend: the CPU kernel, or torch on a CPU or GPU."""
+"""Open what reads texts: on a CPU the compiled kernel and ONNX Runtime, on a GPU torch."""
 
 import ctypes
 import logging

@@ -13,7 +13,7 @@ from encoder.embeddings import Embeddings
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
 from encoder.model_directory import write_model
-from encoder.readers import choose as backends
+from encoder.readers import choose
 from encoder.score.lexical import slot
 from tests.encoder.slow_star import reference
 from tests.encoder.small_model import (
@@ -190,7 +190,7 @@ def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> 
     for wrong in (0, True, "2"):
         with pytest.raises(InputError, match="threads: "):
             encoder.load(folder).posts([], threads=wrong)  # type: ignore[arg-type]
-    if not backends.cuda_present():
+    if not choose.cuda_present():
         with pytest.raises(DeviceError, match="no CUDA GPU"):
             encoder.load(folder, device="cuda")
 

@@ -17,7 +17,7 @@ import encoder
 from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
-from encoder.readers import choose as backends
+from encoder.readers import choose
 from encoder.text.fast_wordpiece import LEXICONS
 from tests.encoder.small_model import TOPICS, small_model
 
@@ -76,7 +76,7 @@ def test_a_fork_while_another_thread_compiles_waits_for_it() -> None:
 
 def test_torch_works_in_a_forked_child_too(folder: Path) -> None:
     model = encoder.load(folder, device="cpu", threads=1).model
-    backend = backends._torch(model, "cpu", 2)
+    backend = choose._torch(model, "cpu", 2)
     check = model.check
     ids = np.tile(check.ids, 200)
     offsets = np.concatenate([[0], np.cumsum(np.tile(np.diff(check.offsets), 200))])
@@ -125,7 +125,7 @@ def test_a_pickled_encoder_is_that_model_or_none(folder: Path) -> None:
         pickle.loads(packed)
     made = encoder.load(folder, device="cpu", threads=1)
     with pytest.raises(InputError, match="only one that `load` made"):
-        pickle.dumps(Encoder(made.model, backends.open_readers(made.model, "cpu", 1)))
+        pickle.dumps(Encoder(made.model, choose.open_readers(made.model, "cpu", 1)))
 
 
 def test_a_vocabulary_goes_with_its_last_encoder(folder: Path) -> None:

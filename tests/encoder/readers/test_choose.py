@@ -15,7 +15,7 @@ from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.model_directory import write_model
-from encoder.readers import choose as backends
+from encoder.readers import choose
 from encoder.readers.gated_mean import GatedMeanKernel
 from tests.encoder.slow_star import reference
 from tests.encoder.small_model import small_model
@@ -69,9 +69,9 @@ def test_a_kernel_that_is_wrong_only_here_does_not_pass(
             result[WRONG[where](np.diff(offsets), side)] += 1
             return result
 
-    assert backends.check_error(GatedMeanKernel(model.weights), model) < 1e-3
+    assert choose.check_error(GatedMeanKernel(model.weights), model) < 1e-3
     monkeypatch.setattr("encoder.readers.gated_mean.GatedMeanKernel", Flawed)
-    assert backends.open_backend(model, "cpu", 1)[1] == "torch"
+    assert choose.open_backend(model, "cpu", 1)[1] == "torch"
 
 
 def test_the_model_that_ships_is_checked_on_posts_articles_and_long_texts() -> None:
@@ -97,31 +97,31 @@ def test_on_a_cpu_no_torch_is_imported(tmp_path: Path) -> None:
 def test_without_torch_its_path_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model()
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr(backends, "_kernel", lambda *_: None)
+    monkeypatch.setattr(choose, "_kernel", lambda *_: None)
     with pytest.raises(DeviceError, match="cpu needs PyTorch, which is not installed"):
-        backends.open_backend(model, "cpu", 1)
+        choose.open_backend(model, "cpu", 1)
 
 
 @pytest.mark.parametrize("gpu", [False, True])
 def test_auto_takes_the_kernel_also_beside_a_gpu(
     monkeypatch: pytest.MonkeyPatch, gpu: bool
 ) -> None:
-    monkeypatch.setattr(backends, "cuda_present", lambda: gpu)
-    assert backends.open_backend(small_model(), "auto", 1)[1] == "kernel"
+    monkeypatch.setattr(choose, "cuda_present", lambda: gpu)
+    assert choose.open_backend(small_model(), "auto", 1)[1] == "kernel"
 
 
 def test_a_gpu_that_torch_cannot_use_leaves_a_star_to_the_cpu(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = small_model(star="paper")
-    monkeypatch.setattr(backends, "cuda_present", lambda: True)
+    monkeypatch.setattr(choose, "cuda_present", lambda: True)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with caplog.at_level(logging.WARNING, "newsift.encoder"):
-        assert backends.open_backend(model, "auto", 1)[1] == "torch"
+        assert choose.open_backend(model, "auto", 1)[1] == "torch"
     assert len(caplog.records) == 1
     assert "the GPU is not used, the CPU runs instead" in caplog.text
     with pytest.raises(DeviceError):
-        backends.open_backend(model, "cuda", 1)
+        choose.open_backend(model, "cuda", 1)
 
 
 @pytest.mark.parametrize("visible", ["", "-1"])
@@ -138,6 +138,6 @@ def test_a_hidden_gpu_is_not_present(monkeypatch: pytest.MonkeyPatch, visible: s
 
     monkeypatch.setattr("ctypes.CDLL", lambda _: Driver())
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert backends.cuda_present()
+    assert choose.cuda_present()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert not backends.cuda_present()
+    assert not choose.cuda_present()

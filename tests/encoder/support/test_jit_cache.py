@@ -211,10 +211,10 @@ def test_each_edit_of_compiled_code_makes_another_cache(
     assert len(compiled) > 5
     assert all(map(counts, compiled))
     assert all(counts(here / f"{name}.py") for name in (
-        "model/config", "support/jit", "backends/validate", "text/split",
+        "model/config", "support/jit", "readers/validate", "text/split",
     ))  # fmt: skip
     assert not counts(here / "encoder.py")
-    assert not counts(here / "backends" / "torch_backend.py")
+    assert not counts(here / "readers" / "torch_backend.py")
 
 
 def test_the_first_start_alone_is_announced(
