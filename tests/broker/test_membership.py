@@ -128,12 +128,12 @@ async def test_what_is_remembered_outlasts_a_rebalance_where_nobody_else_committ
     async with join(None, Owner) as one:
         while len(one.partitions) < 4:
             await one.work()
-        before = one.tenures()
+        before = await one.tenures()
         async with join(None, Owner) as two:
             while not (len(one.partitions) == len(two.partitions) == 2):
                 await one.work()
                 await two.work()
-            assert one.tenures() == {n: before[n] for n in one.partitions}
+            assert await one.tenures() == {n: before[n] for n in one.partitions}
             other, _ = sorted(two.partitions)
             for partition in (other, *one.partitions):
                 await asyncio.to_thread(write, address, unique, [b"a"], partition=partition)
@@ -142,7 +142,7 @@ async def test_what_is_remembered_outlasts_a_rebalance_where_nobody_else_committ
                 await two.work()
         while len(one.partitions) < 4:
             await one.work()
-        after = one.tenures()
+        after = await one.tenures()
         assert {n for n in range(4) if after[n] is before[n]} == set(range(4)) - {other}
 
 
@@ -158,7 +158,8 @@ class Owner:
     def partitions(self) -> set[int]:
         return {place.partition for place in self.consumer.assignment()}
 
-    def tenures(self) -> dict[int, Tenure]:
+    async def tenures(self) -> dict[int, Tenure]:
+        await self._tenures.ready.wait()  # the group has assigned, but which go on is undecided
         return {n: self._tenures[n] for n in self.partitions}
 
     async def work(self) -> None:

@@ -1,6 +1,7 @@
 """A small model with a transformer of random weights, for tests that need both readers."""
 
 from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -12,9 +13,11 @@ from encoder.model_directory import Model
 from encoder.readers.star_chunks import chunks_of
 from encoder.text.tokenizer import Tokenizer
 from tests.encoder.small_model import LINES, background, small_model
+from train.loop.checkpoint import Checkpoint
 from train.transformer.export import with_star
 from train.transformer.mpnet import batches_by_length, padded
 from train.transformer.quantise import channel_sizes, stored_star
+from train.transformer.star_training import CHECKPOINT
 
 SETTINGS = StarSettings(
     vocabulary=BEFORE + len(LINES) + AFTER, layers=2, width=24, heads=3, inner=48, window=4,
@@ -34,3 +37,13 @@ def model_with_star() -> Model:
     model = small_model()
     tokens = Tokenizer(model.vocabulary, None, model.weights.config).posts(background())
     return with_star(model, small_star(chunks_of(tokens.ids, tokens.offsets)[0]), background())
+
+
+def write_run(folder: Path) -> StarTransformer:
+    """A run's folder with a star in training."""
+    torch.manual_seed(0)
+    star = StarTransformer(SETTINGS).eval()
+    tensors = {f"model/{name}": value for name, value in star.state_dict().items()}
+    folder.mkdir()
+    Checkpoint(tensors, {"step": 1, "settings": SETTINGS.as_dict()}).write(folder / CHECKPOINT)
+    return star

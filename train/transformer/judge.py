@@ -19,13 +19,9 @@ import torch
 
 import encoder
 from encoder import Encoder
-from encoder.model.config import AstConfig
-from encoder.model.weights import F32, I32
-from encoder.readers.star_chunks import CHUNK_TOKENS, read_texts
-from encoder.text.tokenizer import Tokenizer
+from encoder.model.weights import F32
 from train.command import run_command
 from train.data.readers import SkippedRows, Split, TrainingArticle, split_of_event
-from train.loop.token_rows import bf16_autocast
 from train.protocol.metrics import ap_of
 from train.protocol.peers import Scorer
 from train.protocol.sets import (
@@ -37,18 +33,10 @@ from train.protocol.sets import (
     read_pair_sets,
 )
 from train.teacher.minilm import readable, whole
-from train.transformer.mpnet import (
-    BATCH_TOKENS,
-    Mpnet,
-    batches_by_length,
-    bert_pieces,
-    mpnet_folder,
-    padded,
-)
-from train.transformer.star_training import read_star
+from train.transformer.embed import TrainedStar
+from train.transformer.mpnet import Mpnet
 
 RATE = 0.001
-MOST_TOKENS = 2048  # of an article
 Vectors = Callable[[Sequence[str], Sequence[TrainingArticle]], tuple[F32, F32]]
 """The unit vectors of posts and of articles."""
 
@@ -65,23 +53,10 @@ def teacher_vectors() -> Vectors:
 
 def star_vectors(folder: Path) -> Vectors:
     """Those of a star in training."""
-    star = read_star(folder)
-    config = AstConfig(post_tokens=4 * CHUNK_TOKENS, article_tokens=MOST_TOKENS)
-    tokenizer = Tokenizer(bert_pieces(mpnet_folder()), None, config)
-
-    @torch.inference_mode()
-    def chunks(texts: Sequence[I32]) -> F32:
-        out = np.zeros((len(texts), star.settings.dim), np.float32)
-        for batch in batches_by_length(texts, BATCH_TOKENS):
-            with bf16_autocast("cpu"):
-                out[batch] = star(*padded([texts[i] for i in batch])).float().numpy()
-        return out
+    star = TrainedStar.open(folder)
 
     def read(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> tuple[F32, F32]:
-        return (
-            read_texts(tokenizer.posts(posts), chunks, lead=False),
-            read_texts(tokenizer.articles(stories), chunks, lead=True),
-        )
+        return star.posts(posts), star.articles(stories)
 
     return read
 

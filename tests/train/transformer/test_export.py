@@ -1,22 +1,18 @@
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner
 
 import encoder
-from encoder.model.star_transformer import StarTransformer
 from encoder.model_directory import write_model
 from tests.encoder.small_model import small_model
-from tests.encoder.small_transformer import SETTINGS
+from tests.encoder.small_transformer import write_run
 from tests.train.data_folder import training_folder
 from train.data.readers import SkippedRows
-from train.loop.checkpoint import Checkpoint
 from train.model.export import ModelCard
 from train.model.export import export as export_model
 from train.run import read_background_posts
 from train.transformer import export
-from train.transformer.star_training import CHECKPOINT
 
 
 def test_a_run_becomes_a_model_that_reads_by_its_star(
@@ -28,12 +24,7 @@ def test_a_run_becomes_a_model_that_reads_by_its_star(
     card = ModelCard({}, {})
     skim = export_model(base.weights, base.vocabulary, base.idf, base.mix, posts, card)
     write_model(tmp_path / "skim", skim)
-    torch.manual_seed(0)
-    star = StarTransformer(SETTINGS)
-    tensors = {f"model/{name}": value for name, value in star.state_dict().items()}
-    values = {"step": 1, "settings": SETTINGS.as_dict()}
-    (tmp_path / "star").mkdir()
-    Checkpoint(tensors, values).write(tmp_path / "star" / CHECKPOINT)
+    write_run(tmp_path / "star")
 
     def options(model: str) -> list[str]:
         places = {"data": data, "star": tmp_path / "star", "model": tmp_path / model}
