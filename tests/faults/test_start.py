@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from encoder.model_directory import digest_of
 from tests.broker.secure import SCRAM, USER
 from tests.faults.process import Worker
 from tests.faults.story import Story
@@ -56,9 +57,7 @@ def vouch(model: Path, name: str) -> None:
     manifest = json.loads((model / "manifest.json").read_bytes())
     facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     manifest["files"][name] = facts
-    remaining = [manifest[key] for key in ("format", "config", "vocabulary", "mix", "files")]
-    text = json.dumps(remaining, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    manifest["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    manifest["digest"] = digest_of(manifest)
     (model / "manifest.json").write_text(json.dumps(manifest), "utf-8")
 
 
