@@ -64,9 +64,10 @@ class Encoder:
             lambda: Tokenizer(model.vocabulary, model.idf, model.weights.config)
         )
         self._star = None if readers.star is None else StarTexts(model, readers.star)
-        both = model.background.read, model.background.skim
+        given = model.background
         self._background = Background(
-            *(replace(rows, mix=model.mix, digest=model.digest) for rows in both)
+            read=replace(given.read, mix=model.mix, digest=model.digest),
+            skim=replace(given.skim, mix=model.mix, digest=model.digest),
         )
         self._thread_pool = ThreadPool(self.threads)
         _ = self._tokenizer

@@ -198,7 +198,8 @@ class Model:
             raise InputError(f"{BACKGROUND}: {len(both[0])} rows; {rule}")
         dim = self.weights.config.dim
         checks = self.check, self.article_check
-        widths = {v.shape[1] for v in (*(b.dense for b in both), *(c.vectors for c in checks))}
+        widths = {rows.dense.shape[1] for rows in both}
+        widths |= {check.vectors.shape[1] for check in checks}
         if self.star is not None:
             widths.add(self.star.weights.settings.dim)
             self._refuse_other_pieces(self.star.weights.settings.pieces)

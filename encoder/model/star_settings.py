@@ -12,6 +12,7 @@ from encoder.model.weights import I64
 
 POSITIONS = 514
 FIRST_POSITION = 2  # rows 0 and 1 of the table belong to padding
+MAX_SIZE, MAX_LAYERS = 2**20, 48
 BUCKETS = 32  # of distances between two tokens, half for each direction
 EXACT_DISTANCES = 8  # nearer ones have a bucket each; farther ones share them by their logarithm
 FARTHEST = 128
@@ -39,8 +40,14 @@ class StarSettings:
 
     def __post_init__(self) -> None:
         sizes = (self.vocabulary, self.layers, self.width, self.heads, self.inner, self.dim)
-        if min(sizes) < 1 or self.width % self.heads:
-            raise InputError(f"star: {self} has a size below 1, or a width that heads do not share")
+        if min(sizes) < 1 or max(sizes) > MAX_SIZE or self.layers > MAX_LAYERS:
+            raise InputError(f"star: {self} has a size below 1, or too large a one")
+        if self.width % self.heads:
+            raise InputError(f"star: {self.heads} heads do not share a width of {self.width}")
+        if self.window is not None and self.window < 1:
+            raise InputError(f"star: window {self.window} is below 1")
+        if self.bridge is not None and not 0 <= self.bridge < self.layers:
+            raise InputError(f"star: bridge {self.bridge} is not the number of a layer")
 
     @property
     def pieces(self) -> int:

@@ -21,6 +21,8 @@ class StarWeights:
     tensors: Mapping[str, NDArray[Any]]
 
     def __post_init__(self) -> None:
+        if self.settings.adaptive:
+            raise InputError("star: its attention is α-entmax, which no reader of stored stars has")
         shapes = star_shapes(self.settings)
         if odd := set(self.tensors) ^ set(shapes):
             raise InputError(f"star: unknown or missing tensor {', '.join(sorted(odd))}")

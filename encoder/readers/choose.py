@@ -39,6 +39,7 @@ class Readers:
 
 def open_readers(model: Model, device: str, threads: int | None) -> Readers:
     """Open what reads texts, and skims posts, on a device; each passes its self-check."""
+    refuse_device(device)
     if model.star is None:
         backend, path = open_backend(model, device, threads)
         return Readers(backend, None, path, check_error(backend, model))
@@ -53,12 +54,8 @@ def open_readers(model: Model, device: str, threads: int | None) -> Readers:
 
 def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:
     """Open the fastest backend that passes its check; return it and its name, kernel or torch."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"device: {device!r} is unknown; use auto, cpu or cuda")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise InputError(f"threads: {threads!r} is not a whole number from 1; leave it out for all")
-    if device == "cuda" and not cuda_present():
-        raise DeviceError("device: no CUDA GPU answers on this machine; use auto or cpu")
     if device == "cuda":
         return _torch(model, "cuda", threads), "torch"
     kernel = _kernel(model, threads or available_cpus())
@@ -66,6 +63,13 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
         return kernel, "kernel"
     gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
     return gpu or _torch(model, "cpu", threads), "torch"
+
+
+def refuse_device(device: str) -> None:
+    if device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device: {device!r} is unknown; use auto, cpu or cuda")
+    if device == "cuda" and not cuda_present():
+        raise DeviceError("device: no CUDA GPU answers on this machine; use auto or cpu")
 
 
 def star_error(reader: StarReader, check: SelfCheck) -> float:
@@ -90,6 +94,8 @@ def _star_reader(star: Star, path: str) -> StarReader:
         raise DeviceError(
             "device: cuda needs PyTorch, which is not installed; pip install 'newsift[gpu]'"
         ) from None
+    if not torch.cuda.is_available():
+        raise DeviceError("device: PyTorch here is a CPU build; install its CUDA build or use cpu")
 
     from encoder.readers.star_torch import StarTorch
 

@@ -16,6 +16,7 @@ START, PADDING, END = 0, 1, 2
 CHUNK_TOKENS = 126  # beside relay and end
 
 Spread = Callable[[Callable[[Sequence[I32]], F32], Iterable[Sequence[I32]]], Iterable[F32]]
+"""Maps over batches of chunks in order, maybe on several threads."""
 ReadChunks = Callable[[Sequence[I32]], F32]
 """The vectors [chunks, d] of chunks."""
 

@@ -1,6 +1,8 @@
 """An encoder with a star: two readers of posts in one space."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,15 +11,18 @@ import torch
 import encoder
 from encoder import Encoder
 from encoder.embeddings import Embeddings, unit_rows
-from encoder.errors import ModelError
+from encoder.errors import InputError, ModelError, NewsiftError
+from encoder.model.star_settings import StarSettings
+from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32
 from encoder.model_directory import STAR, Model, read_model, write_model
+from encoder.readers import choose
 from encoder.readers.star_chunks import chunks_of
 from encoder.readers.star_torch import StarTorch
 from encoder.text.clean import Article
 from encoder.text.tokenizer import Tokens
 from tests.encoder.small_model import TOPICS, WORDS, same_rows, small_model
-from tests.encoder.small_transformer import model_with_star
+from tests.encoder.small_transformer import SETTINGS, model_with_star
 
 LONG = " ".join(np.random.default_rng(0).choice(WORDS, 300))
 POSTS = [*TOPICS, "", LONG, "cat"]
@@ -72,7 +77,7 @@ def test_skimming_is_the_gated_means(enc: Encoder) -> None:
     skimmed = enc.skim(POSTS)
     assert skimmed.skimmed
     model = small_model()
-    alone = Encoder(model, encoder.readers.choose.open_readers(model, "cpu", 1))
+    alone = Encoder(model, choose.open_readers(model, "cpu", 1))
     assert np.array_equal(skimmed.dense, alone.posts(POSTS).dense)
     assert np.array_equal(skimmed.lexical.weights, enc.posts(POSTS).lexical.weights)
 
@@ -131,6 +136,32 @@ def test_a_model_with_a_star_survives_its_directory(folder: Path, model: Model) 
     ):
         assert isinstance(mine, Embeddings)
         np.testing.assert_allclose(mine.dense, theirs.dense, atol=1e-2)
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda"])
+def test_a_device_that_is_not_there_is_refused(folder: Path, device: str) -> None:
+    if device == "cuda" and choose.cuda_present():
+        pytest.skip("there is a GPU")
+    with pytest.raises(NewsiftError, match="device"):
+        encoder.load(folder, device=device)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"layers": 10**9}, {"width": 25}, {"heads": 0}, {"window": 0}, {"bridge": 2},
+        {"bridge": -1}, {"dim": 2**30}, {"layers": "two"}, {"wings": 1},
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_star_are_refused(odd: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="star"):
+        StarSettings.from_dict(SETTINGS.as_dict() | odd)
+
+
+def test_a_stored_star_of_entmax_is_refused(model: Model) -> None:
+    assert model.star is not None
+    with pytest.raises(InputError, match="entmax"):
+        StarWeights(replace(SETTINGS, adaptive=True), model.star.weights.tensors)
 
 
 def test_a_star_that_is_damaged_is_refused(folder: Path, tmp_path: Path) -> None:
