@@ -76,13 +76,13 @@ def crises_among_news(enc: Encoder, data: Path) -> Iterator[CrisisPosts]:
         raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
     by_text = {copy_key(text): text for text in read_posts(names[NEWS], skips)}
     news = exclude_background(
-        enc.posts(text for key, text in by_text.items() if key), enc.background
+        enc.posts(text for key, text in by_text.items() if key), enc.background.read
     )
     for crisis in read_crises(data, skips):
         about = enc.posts((*crisis.on, *crisis.off))
         posts = Embeddings.concat([news, about])
         seeds = enc.articles(crisis.seeds)
-        yield CrisisPosts(crisis.name, seeds, enc.background, posts, len(news), len(crisis.on))
+        yield CrisisPosts(crisis.name, seeds, enc.background.read, posts, len(news), len(crisis.on))
 
 
 def exclude_background(posts: Embeddings, background: Embeddings) -> Embeddings:

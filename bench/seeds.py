@@ -20,6 +20,7 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from worker.match.matcher import Matcher, prepare_index
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlRecord, ControlReducer
@@ -73,7 +74,7 @@ def passages_of(articles: Path | None) -> list[str]:
 def _row(enc: Encoder, passages: list[str], more: list[str], vectors: Embeddings) -> list[float]:
     gc.collect()
     memory, start = resident(getpid()), process_time()
-    topic, embedder = ControlReducer(values=False), SeedEmbedder(enc, RATE, None)
+    topic, embedder = ControlReducer(values=False), SeedEmbedder(enc, ThresholdRules(RATE))
     topic.apply(_record(number, text, number) for number, text in enumerate(passages))
     seeds = embedder.make(topic.snapshot())
     prepare_index(seeds)
@@ -90,7 +91,7 @@ def _row(enc: Encoder, passages: list[str], more: list[str], vectors: Embeddings
         changes.append(process_time() - start)
     gc.unfreeze()
     post_s, share = _match(seeds, vectors)
-    total = SeedEmbedder(enc, RATE, None, total=True).make(topic.snapshot())
+    total = SeedEmbedder(enc, ThresholdRules(RATE, total=True)).make(topic.snapshot())
     _, share_with_total = _match(total, vectors)
     costs = (start_s, 1000 * median(changes), 1e6 * post_s, 1024 * memory_mb / len(seeds))
     return [len(seeds), *costs, 100 * share, 100 * share_with_total, total.raised]

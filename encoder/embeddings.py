@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 FORMAT = "newsift.embeddings/1"
+SKIM_DENSE = "skim.dense"  # in the file of a background of two readers
 SKIMMED = "skimmed"  # in the metadata of a file of skimmed posts
 # Widest type first, so that every array is aligned.
 KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
@@ -384,6 +386,51 @@ class Background:
                 f"background: {self.read!r} and {self.skim!r} are not the two readers' vectors of "
                 "the same posts"
             )
+
+    def __len__(self) -> int:
+        return len(self.read)
+
+    def __getitem__(self, rows: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Self:
+        return type(self)(self.read[rows], self.skim[rows])
+
+    @classmethod
+    def of_one_reader(cls, posts: Embeddings) -> Self:
+        """Of a model whose one reader skims and reads."""
+        return cls(replace(posts, skimmed=False), replace(posts, skimmed=True))
+
+    @property
+    def has_one_reader(self) -> bool:
+        return np.shares_memory(self.read.dense, self.skim.dense)
+
+    def save(self, path: Path, note: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Write both readers' vectors to one file, atomically; the words are the same for both."""
+        read, words = self.read, self.read.lexical
+        tensors: dict[str, NDArray[Any]] = {
+            "dense": read.dense,
+            "lexical.indptr": words.indptr,
+            "lexical.slots": words.slots,
+            "lexical.weights": words.weights,
+        }
+        if not self.has_one_reader:
+            tensors[SKIM_DENSE] = self.skim.dense
+        marks = {"format": FORMAT, "mix": repr(read.mix), "digest": read.digest}
+        try:
+            with replacing(path) as file:
+                file.write(save(tensors, {**note, **marks}))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read the file of a background; one of embeddings is that of one reader."""
+        read = Embeddings.load(path)
+        dense = read_tensors(Path(path))[1].get(SKIM_DENSE)
+        if dense is None:
+            return cls.of_one_reader(read)
+        skim = Embeddings(dense, read.lexical, read.mix, read.digest, skimmed=True)
+        if dense.shape != read.dense.shape or not skim.is_unit():
+            raise InputError(f"{path}: its two readers' vectors do not belong together")
+        return cls(read, skim)
 
 
 # Above 0, the score of a text without words, which matches nothing.

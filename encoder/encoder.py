@@ -108,9 +108,14 @@ class Encoder:
         return self.model.digest
 
     @property
-    def background(self) -> Embeddings:
+    def has_star(self) -> bool:
+        """Whether posts are read by another reader than they are skimmed by."""
+        return self._star is not None
+
+    @property
+    def background(self) -> Background:
         """The everyday posts of the model, for automatic thresholds."""
-        return self._background.read
+        return self._background
 
     @property
     def threads(self) -> int:
@@ -221,7 +226,7 @@ class Encoder:
         word = Word("", (0,), NO_SLOT, 0.0)
         for skim in (False, True):
             how = self._explaining(skim)
-            how.explainer.contributions([[word]], self.background[:1], [(0, 0)])
+            how.explainer.contributions([[word]], self.background.read[:1], [(0, 0)])
 
     def _explaining(self, skim: bool) -> "Explaining":
         self._refuse_closed()

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,16 +30,17 @@ from encoder.support.readonly import frozen
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary, WordPiece
 
 KIND = "newsift.model/"
-FORMAT = f"{KIND}3"
+FORMAT = f"{KIND}4"
 MANIFEST = "manifest.json"
-WEIGHTS, VOCABULARY, IDF = "model.safetensors", "vocabulary.txt", "idf.safetensors"
-BACKGROUND, CHECK = "background.safetensors", "check.safetensors"
+WEIGHTS, VOCABULARY, IDF = "model.safetensors.gz", "vocabulary.txt", "idf.safetensors"
+BACKGROUND, CHECK = "background.safetensors.gz", "check.safetensors"
 ARTICLE_CHECK = "check-articles.safetensors"
-STAR, STAR_CHECK = "star.safetensors", "check-star.safetensors"
+STAR, STAR_CHECK = "star.safetensors.gz", "check-star.safetensors"
 REQUIRED_FILES = {WEIGHTS, VOCABULARY, BACKGROUND, CHECK}
 ALL_FILES = {MANIFEST, *REQUIRED_FILES, IDF, ARTICLE_CHECK, STAR, STAR_CHECK}
 PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
 MANIFEST_BYTES = 2**20
+GZIP = zlib.MAX_WBITS | 16  # the form of compressed files
 FILE_BYTES = 2**31
 
 
@@ -288,7 +290,7 @@ def read_model(path: str | Path) -> Model:
     manifest, files = read_directory(path)
     try:
         return _model(manifest, files)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, zlib.error) as error:
         raise ModelError(one_line(f"{path}: {error}; restore the model")) from error
 
 
@@ -302,17 +304,31 @@ def _contents(model: Model) -> dict[str, bytes]:
         "lexical.weights": rows.weights.astype(np.float16),
     }
     return {
-        WEIGHTS: save(_contiguous(model.weights.tensors)),
+        WEIGHTS: _packed(_contiguous(model.weights.tensors)),
         VOCABULARY: "".join(f"{line}\n" for line in model.vocabulary.lines()).encode(),
-        BACKGROUND: save(background),
+        BACKGROUND: _packed(background),
         CHECK: _check_tensors(model.check),
         **({IDF: save({"idf": model.idf.table.astype(np.float16)})} if model.idf else {}),
-        **({STAR: save(_contiguous(model.star.weights.tensors))} if model.star else {}),
+        **({STAR: _packed(_contiguous(model.star.weights.tensors))} if model.star else {}),
     }
 
 
 def _contiguous(tensors: Mapping[str, NDArray[Any]]) -> Arrays:
     return {name: np.asarray(value, order="C") for name, value in tensors.items()}
+
+
+def _packed(tensors: Arrays) -> bytes:
+    """Codes take less than eight bits each when they are compressed; they never repeat."""
+    pack = zlib.compressobj(wbits=GZIP, strategy=zlib.Z_HUFFMAN_ONLY)
+    return pack.compress(save(tensors)) + pack.flush()
+
+
+def _unpacked(files: Mapping[str, bytes], name: str) -> Arrays:
+    unpack = zlib.decompressobj(GZIP)
+    content = unpack.decompress(files[name], FILE_BYTES)
+    if not unpack.eof or unpack.unused_data:
+        raise InputError(f"{name}: is no whole gzip of at most {FILE_BYTES} bytes")
+    return load(content)
 
 
 def _rounded(name: str, rows: Embeddings) -> Arrays:
@@ -328,13 +344,13 @@ def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
     if manifest.vocabulary not in VOCABULARIES:
         raise InputError(f"vocabulary {manifest.vocabulary!r} is unknown; upgrade newsift")
     return Model(
-        weights=Weights(AstConfig.from_dict(manifest.config), load(files[WEIGHTS])),
+        weights=Weights(AstConfig.from_dict(manifest.config), _unpacked(files, WEIGHTS)),
         vocabulary=VOCABULARIES[manifest.vocabulary].from_lines(
             files[VOCABULARY].decode().split("\n")[:-1]
         ),
         idf=Idf(load(files[IDF])["idf"].astype(np.float32)) if IDF in files else None,
         mix=manifest.mix,
-        background=_background(manifest, load(files[BACKGROUND])),
+        background=_background(manifest, _unpacked(files, BACKGROUND)),
         star=None if manifest.star is None else _star(manifest.star, files),
         check=_check(files[CHECK], Side.POST),
         article_check=_check(files[ARTICLE_CHECK], Side.ARTICLE),
@@ -345,7 +361,7 @@ def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
 
 
 def _star(settings: dict[str, Any], files: Mapping[str, bytes]) -> Star:
-    weights = StarWeights(StarSettings.from_dict(settings), load(files[STAR]))
+    weights = StarWeights(StarSettings.from_dict(settings), _unpacked(files, STAR))
     return Star(weights, _check(files[STAR_CHECK], Side.POST))
 
 

@@ -5,25 +5,26 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 import encoder
 from encoder import Encoder
-from encoder.embeddings import is_real
+from encoder.embeddings import Embeddings, is_real
 from encoder.errors import InputError, ModelError
 from encoder.model.config import Side
-from encoder.score.exact import pair_scores
 from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
-from worker.match.matcher import Matcher
+from worker.match.readers import Matched, MatchOptions, PostMatcher
 from worker.match.records import match_id, select_why_tokens, shortest_float
 from worker.posts.outcome import PLATFORMS, Post
+from worker.seeds.automatic import Reader, ThresholdRules
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import SeedOrProfile
@@ -145,6 +146,7 @@ def match(
     rate: float = 0.001,
     threshold: float | None = None,
     background: str | Path | None = None,
+    reader: Reader = "read",
 ) -> Any:
     """Say of every post which article it comes closest to, and whether that is a match.
 
@@ -158,11 +160,14 @@ def match(
     DataFrame with the index of the posts where they came as one of pandas, else a list of dicts. A
     post that matches several articles has the best. `threshold` is the score that is a match;
     without it each article has the score that this `rate` of everyday posts would reach, or of the
-    posts in the file `background`, which `newsift background build` made.
+    posts in the file `background`, which `newsift background build` made. A post that may match is
+    read by the transformer; the scores of others are approximate, and with `reader` "skim" all are.
 
     It is `Sieve(articles, …)(posts, …)`, which embeds the articles once for many calls.
     """
-    sieve = Sieve(articles, model=model, rate=rate, threshold=threshold, background=background)
+    sieve = Sieve(
+        articles, model=model, rate=rate, threshold=threshold, background=background, reader=reader
+    )
     return sieve(posts, text, id)
 
 
@@ -181,11 +186,16 @@ class Sieve:
         rate: float = 0.001,
         threshold: float | None = None,
         background: str | Path | None = None,
+        reader: Reader = "read",
     ) -> None:
+        if reader not in get_args(Reader):
+            raise InputError(f"reader: {reader!r} is neither read nor skim")
         self._model = model if isinstance(model, Encoder) else _model_name(model)
         enc = self._encoder()
         own_background = read_background(background, enc, rate) if background else None
-        self._seeds = _seeds(enc, articles, rate, threshold, own_background)
+        self._reader = reader
+        rules = ThresholdRules(rate, threshold, reader=reader)
+        self._seeds = _seeds(enc, articles, rules, own_background)
         self.digest = enc.digest
 
     def __call__(
@@ -194,9 +204,9 @@ class Sieve:
         """The rows of `match`; `platform`, one of a post's, is part of a match_id."""
         _require_platform(platform)
         rows: list[dict[str, Any]] = []
-        enc, matcher = self._encoder(), self._matcher(1)
+        comparison = self._comparison(1)
         for block in _blocks(posts, text, id):
-            rows += _result_rows(enc, matcher, block, platform)
+            rows += _result_rows(comparison, block, platform)
         pandas = sys.modules.get("pandas")
         if pandas is not None and isinstance(posts, pandas.DataFrame):
             return pandas.DataFrame(rows, index=posts.index, columns=COLUMNS)
@@ -207,17 +217,17 @@ class Sieve:
     ) -> list[dict[str, Any]]:
         """A row for each match alone, those of a post by falling score, ten at most."""
         _require_platform(platform)
-        enc, matcher = self._encoder(), self._matcher(MAX_MATCHES)
+        comparison = self._comparison(MAX_MATCHES)
         rows: list[dict[str, Any]] = []
         for block in _blocks(posts, text, id):
-            embeddings = enc.posts([post.text for post in block])
-            matched = matcher.match(embeddings, np.zeros(len(block), np.int64))
+            _, found = comparison.match(block)
+            matched = found.pairs
             pairs = zip(matched.posts.tolist(), matched.seeds.tolist(), matched.scores, strict=True)
             for at, number, score in pairs:
                 seed, post = self._seeds.seeds[number], block[at]
                 rows.append({
                     "id": post.id,
-                    "match_id": _match_id(post, platform, seed, enc.digest),
+                    "match_id": _match_id(post, platform, seed, self.digest),
                     "event": seed.event,
                     "seed_id": seed.id,
                     "score": shortest_float(score),
@@ -243,8 +253,26 @@ class Sieve:
             )
         return enc
 
-    def _matcher(self, max_matches: int) -> Matcher:
-        return Matcher(self._seeds, self._encoder().threads, most=max_matches)
+    def _comparison(self, most: int) -> "Comparison":
+        enc = self._encoder()
+        matcher = PostMatcher(enc, self._seeds, MatchOptions(enc.threads, most))
+        return Comparison(enc, matcher, self._reader == "skim")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What compares blocks of posts with the articles."""
+
+    enc: Encoder
+    matcher: PostMatcher
+    skims_alone: bool
+
+    def match(self, posts: list[InputPost]) -> tuple[Embeddings, Matched]:
+        """The posts' vectors, skimmed where a model has two readers, and what matches."""
+        texts = [post.text for post in posts]
+        embeddings = self.enc.skim(texts) if self.enc.has_star else self.enc.posts(texts)
+        times = np.zeros(len(posts), np.int64)
+        return embeddings, self.matcher.match(texts, embeddings, times)
 
 
 def _model_name(model: str | Path) -> str:
@@ -264,10 +292,11 @@ def _blocks(posts: Any, text: str, id: str | None) -> Iterator[list[InputPost]]:
 
 
 def _seeds(
-    enc: Encoder, articles: Iterable[InputItem] | Mapping[str, InputItem], rate: float,
-    threshold: float | None, own_background: OwnBackground | None,
+    enc: Encoder, articles: Iterable[InputItem] | Mapping[str, InputItem], rules: ThresholdRules,
+    own_background: OwnBackground | None,
 ) -> SeedSet:  # fmt: skip
     """What the worker would refuse is refused."""
+    rate, threshold = rules.rate, rules.threshold
     if threshold is None and own_background is None:
         enc.thresholds(enc.articles([]), rate)  # refuses a rate that cannot be
     if threshold is not None and not (is_real(threshold) and 0 < threshold <= 1):
@@ -279,7 +308,7 @@ def _seeds(
             raise InputError(f"{place}: its id {seed_id!r} is that of {places[seed_id]}; leave one")
         places[seed_id] = place
         records[seed_id.encode("utf-8", "surrogatepass")] = record
-    seeds = SeedEmbedder(enc, rate, threshold, own_background).make(parse_control_state(records))
+    seeds = SeedEmbedder(enc, rules, own_background).make(parse_control_state(records))
     for refusal in seeds.refused:
         raise InputError(f"{places.get(refusal.id, refusal.id)}: {refusal.reason}")
     if not len(seeds):
@@ -298,23 +327,24 @@ def _match_id(post: InputPost, platform: str, seed: SeedOrProfile, digest: str) 
 
 
 def _result_rows(
-    enc: Encoder, matcher: Matcher, posts: list[InputPost], platform: str
+    comparison: Comparison, posts: list[InputPost], platform: str
 ) -> Iterator[dict[str, Any]]:
     """A row for each post: its best match, else the article with the highest score."""
-    seeds, texts = matcher.seeds, [post.text for post in posts]
-    P, A = enc.posts(texts), seeds.embeddings
-    matched = matcher.match(P, np.zeros(len(P), np.int64))
-    closest = P.search(A, 1)[1][:, 0]  # [n]
-    closest[matched.posts] = matched.seeds
-    pairs = np.stack([np.arange(len(P)), closest], axis=1)  # [n, 2]
-    scores = pair_scores((P.dense, P.lexical), (A.dense, A.lexical), P.mix, pairs)
-    matches = matched.posts.tolist()
-    parts = enc.contributions(texts, A, list(zip(matches, matched.seeds.tolist(), strict=True)))
+    enc, seeds = comparison.enc, comparison.matcher.seeds
+    (embeddings, found), A = comparison.match(posts), seeds.embeddings
+    matched = found.pairs
+    highest, closest = (column[:, 0] for column in embeddings.search(A, 1))  # [n], [n]
+    read_scores, read_closest = found.vectors.search(A, 1)
+    highest[found.rows], closest[found.rows] = read_scores[:, 0], read_closest[:, 0]
+    highest[matched.posts], closest[matched.posts] = matched.scores, matched.seeds
+    matches, texts = matched.posts.tolist(), [post.text for post in posts]
+    pairs = list(zip(matches, matched.seeds.tolist(), strict=True))
+    parts = enc.contributions(texts, A, pairs, comparison.skims_alone)
     why = dict(zip(matches, map(select_why_tokens, parts), strict=True))
     for at, (post, seed) in enumerate(zip(posts, closest.tolist(), strict=True)):
         yield {
             "id": post.id,
-            "score": shortest_float(scores[at]),
+            "score": shortest_float(highest[at]),
             "threshold": shortest_float(seeds.thresholds[seed]),
             "matched": at in why,
             "event": seeds.seeds[seed].event if at in why else None,

@@ -22,7 +22,10 @@ from train.data.readers import Split
     "--work", type=click.Path(path_type=Path),
     help="Where checkpoints and the log are kept; OUT.run if not given.",
 )  # fmt: skip
-@click.option("--cache", type=click.Path(path_type=Path), help="Where the teacher's vectors are.")
+@click.option(
+    "--star", type=click.Path(path_type=Path, exists=True),
+    help="The star that teaches, with its vectors of the texts (docs/training.md).",
+)  # fmt: skip
 @click.option(
     "--vectors", type=click.Path(path_type=Path),
     help="Word vectors in the format of GloVe, for a recipe that starts with some.",
@@ -36,7 +39,7 @@ def train(
     """Train a model by RECIPE, a name that ships or a YAML file.
 
     A stopped run resumes from its last checkpoint and gives the same model. `newsift train
-    default --seed 2` makes the model that ships.
+    default` makes the skimming reader of the model that ships.
     """
     from train.recipe import read_recipe
 
@@ -81,6 +84,10 @@ DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cp
 @click.option(
     "--mix", type=click.FloatRange(0, 1, max_open=True),
     help="λ for all models in place of their own; 0 judges the dense half alone.",
+)  # fmt: skip
+@click.option(
+    "--reader", default="read", type=click.Choice(["read", "skim"]), show_default=True,
+    help="How models with two readers see posts.",
 )  # fmt: skip
 @DEVICE
 @click.option(

@@ -24,6 +24,7 @@ Weight = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 TEXT_KINDS = ("posts", "sentences", "articles", "claims")  # kinds of steps on texts alone
 KINDS = ("pairs", *TEXT_KINDS, "cloze")
+ARTICLE_KINDS = ("articles", "claims", "cloze")  # kinds of steps in which the model reads articles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class Losses:
     neighbours: Weight = 0.0
     scores: Weight = 0.0
     cloze: Weight = 0.0
+    errors: Weight = 0.0  # of scores with articles that the teacher reads, squared
     margin: Positive = 0.075
     temperature: Positive = 0.05
 
@@ -108,7 +110,7 @@ class Recipe:
     losses: Losses = field(default_factory=Losses)
     batches: BatchSizes = field(default_factory=BatchSizes)
     steps: Steps = field(default_factory=Steps)
-    wordllama: Share = 0.0  # weight of WordLlama's cosines in the teacher's, beside MiniLM's
+    articles: Literal["model", "teacher"] = "model"  # who reads those of pairs and of dev
     mix: tuple[Share, ...] = (0.0,)  # λ; of several the best on the dev split
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
@@ -119,6 +121,11 @@ class Recipe:
             raise ValueError("mix is empty; name at least one λ")
         if not self.losses.vectors and any(map(self.has, TEXT_KINDS)):
             raise ValueError(f"batches: {', '.join(TEXT_KINDS)} need losses.vectors above 0")
+        if self.articles == TEACHER and any(map(self.has, ARTICLE_KINDS)):
+            kinds = ", ".join(ARTICLE_KINDS)
+            raise ValueError(f"batches: {kinds} must be 0 where the teacher reads the articles")
+        if self.losses.errors and self.articles != TEACHER:
+            raise ValueError("losses.errors: needs articles: teacher")
         if not self.losses.cloze and self.has("cloze"):
             raise ValueError("batches.cloze: needs losses.cloze above 0")
 
@@ -129,7 +136,8 @@ class Recipe:
     def needs_teacher(self) -> bool:
         """Whether the teacher's vectors are read."""
         losses = self.losses
-        return bool(losses.vectors or losses.scores) or self.tokens.vectors == TEACHER
+        taught = losses.vectors or losses.scores
+        return bool(taught) or TEACHER in (self.tokens.vectors, self.articles)
 
     @property
     def digest(self) -> str:

@@ -21,7 +21,7 @@ from encoder.text.tokenizer import Tokenizer
 from train.data.corpus import Corpus, read_corpus, read_everyday
 from train.data.readers import SkippedRows, share
 from train.loop.datasets import make_datasets
-from train.loop.dev import Dev
+from train.loop.dev import Dev, dev_sets
 from train.loop.progress import ProgressLog
 from train.loop.steps import BatchSampler
 from train.loop.trainer import BEST, LAST, LOG, RunFolder, Trainer
@@ -29,7 +29,7 @@ from train.model.encoders import BASELINE_KINDS, Baseline, is_baseline, make_enc
 from train.model.export import CHECKED_TEXTS, ModelCard, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
-from train.teacher.stores import open_vectors
+from train.teacher.star import StarTeacher
 
 BACKGROUND_POSTS = 20_000
 
@@ -44,7 +44,7 @@ class TrainingOptions:
     out: Path
     work: Path
     device: str = "cpu"
-    cache: Path | None = None
+    star: Path | None = None
     vectors: Path | None = None
 
 
@@ -83,14 +83,23 @@ def _train_model(order: TrainingOptions, log: ProgressLog) -> str:
         log.line(str(skips))
     if not texts.pairs and not texts.posts and not texts.articles:
         raise InputError(f"{order.data}: holds no pairs, posts or articles to train on")
-    store = open_vectors(recipe.wordllama, order.cache) if recipe.needs_teacher else None
+    teacher = StarTeacher(order.star) if order.star and recipe.needs_teacher else None
     log.progress("counting words")
-    start = make_start(recipe, texts, store, order.vectors)
+    start = make_start(recipe, texts, teacher, order.vectors)
     reader = Tokenizer(start.vocabulary, start.idf, recipe.model)
-    dev = Dev(order.data, reader, recipe, SkippedRows())
+    dev = Dev(dev_sets(order.data, SkippedRows()), reader, recipe, teacher)
     if not len(dev):
         log.line("nothing falls into the dev split: no early stop, and the first λ is taken")
-    datasets = make_datasets(texts, reader, store)
+    if teacher is not None:
+        whole, texts = len(texts), teacher.restrict(texts)
+        if not len(texts):
+            raise InputError(
+                f"{teacher.store.folder}: no text has a vector from the teacher; run "
+                "`python -m train.transformer.embed`"
+            )
+        if len(texts) < whole:
+            log.line(f"{whole - len(texts):,} of {whole:,} texts have no vector and do not train")
+    datasets = make_datasets(texts, reader, teacher)
     model = make_model(recipe, start).to(order.device)
     sampler = BatchSampler(recipe, datasets, start.directions)
     folder = RunFolder(order.work, fingerprint(texts, start, dev))
@@ -102,6 +111,8 @@ def validate_options(order: TrainingOptions) -> None:
     """Check early what would fail after training: the output folder and the device."""
     if order.device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: no CUDA here; use --device cpu")
+    if order.recipe.needs_teacher and order.star is None:
+        raise InputError("--star: this recipe learns from a star; name the folder of its training")
     if order.recipe.encoder not in BASELINE_KINDS:
         refuse_other_folder(order.out)
     elif order.out.exists() and not is_baseline(order.out):

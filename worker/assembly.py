@@ -4,10 +4,13 @@ from collections.abc import Callable
 
 from encoder.encoder import Encoder
 from worker.background_file import read_background
-from worker.config import Config
+from worker.config import Config, MatchingConfig
 from worker.match.pipeline import Pipeline
+from worker.match.records import RecordRules
 from worker.posts.languages import Languages
 from worker.posts.read import PostRules
+from worker.seeds.automatic import ThresholdRules
+from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
 
 
@@ -16,8 +19,20 @@ def build_pipeline(
 ) -> tuple[Pipeline, SeedEmbedder]:
     matching, posts = config.matching, config.posts
     rules = PostRules(posts.format, config.limits, Languages.parse(posts.langs))
-    pipeline = Pipeline(enc, rules, matching.max_matches, matching.why, timer, at_once)
-    rate, file = matching.automatic_rate, matching.background
-    own_background = read_background(file, enc, rate, matching.rate_key) if file else None
-    total = matching.total_rate is not None
-    return pipeline, SeedEmbedder(enc, rate, matching.threshold, own_background, total)
+    made = RecordRules(matching.max_matches, matching.why, matching.reader == "skim")
+    pipeline = Pipeline(enc, rules, made, timer, at_once)
+    return pipeline, SeedEmbedder(enc, threshold_rules(matching), own_background(enc, matching))
+
+
+def threshold_rules(matching: MatchingConfig) -> ThresholdRules:
+    return ThresholdRules(
+        matching.automatic_rate, matching.threshold, matching.total_rate is not None,
+        "skim" if matching.reader == "skim" else "read", matching.read_factor,
+    )  # fmt: skip
+
+
+def own_background(enc: Encoder, matching: MatchingConfig) -> OwnBackground | None:
+    """The background in a file that the configuration names."""
+    if matching.background is None:
+        return None
+    return read_background(matching.background, enc, matching.automatic_rate, matching.rate_key)

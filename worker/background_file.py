@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import Background, Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError, MismatchError
 from worker.errors import ConfigError
@@ -28,10 +28,12 @@ def read_background(
     """The background in a file, checked against this model and this rate."""
     try:
         digest = file_digest(file)
-        posts = Embeddings.load(file)
+        posts = Background.load(file)
         if file_digest(file) != digest:
             raise InputError(f"{file}: was replaced while it was read; start again")
-        refuse_other_model(file, posts, enc)
+        refuse_other_model(file, posts.read, enc)
+        if enc.has_star and posts.has_one_reader:
+            raise InputError(f"{file}: holds the vectors of one reader alone; {REMEDY}")
         refuse_small(file, len(posts), rate, rate_key)
     except (InputError, MismatchError) as error:
         raise ConfigError(f"{BACKGROUND_KEY}: {error}") from error

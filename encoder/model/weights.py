@@ -59,9 +59,12 @@ class Weights:
         return dequantise_rows(self.tensors[CODES], self.tensors[SCALES])
 
 
+LARGEST_CODE = 31  # of a row: codes of six bits, which take less in a compressed file
+
+
 def quantise_rows(rows: F32) -> tuple[I8, F32]:
     """Quantise rows to int8 with one scale each."""
-    scales = (np.abs(rows).max(axis=1, initial=0) / 127).astype(np.float32)  # [n]
+    scales = (np.abs(rows).max(axis=1, initial=0) / LARGEST_CODE).astype(np.float32)  # [n]
     safe = np.where(scales > 0, scales, 1)[:, None]
     return np.rint(rows / safe).astype(np.int8), scales
 

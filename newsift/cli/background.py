@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from encoder.embeddings import Embeddings, read_tensors
+from encoder.embeddings import Background, Embeddings, read_tensors
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
 from newsift.cli.options import ONE_JSON, PATH, kafka_options
@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 
 def file_fields(file: Path, rate: float) -> Row:
-    posts, digest = Embeddings.load(file), file_digest(file)
+    posts, digest = Background.load(file).read, file_digest(file)
     note, _ = read_tensors(file)
     fields = {"file": str(file), "sha256": digest} | _size_fields(posts, rate)
     return fields | {name: note[name] for name in NOTE_FIELDS if name in note}
@@ -135,7 +135,7 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
         fields = file_fields(file, rate)
     else:
         fields = {"file": None, "source": "the model's own"}
-        fields |= _size_fields(load_encoder(config).background, rate)
+        fields |= _size_fields(load_encoder(config).background.read, rate)
     print_background(fields, as_json)
 
 

@@ -10,7 +10,7 @@ import click
 
 import encoder
 from encoder import Embeddings, Encoder, InputError
-from encoder.embeddings import embeddings_writer
+from encoder.embeddings import SKIMMED, embeddings_writer
 from encoder.model.weights import F32
 from newsift.cli.options import PATH, file_options, model_options
 from newsift.cli.terminal import prompt_for_text
@@ -74,12 +74,13 @@ class TextBatches:
 @click.argument("file", default=DASH, type=PATH, metavar="[FILE]")
 @click.option("--out", default=DASH, type=PATH, help="The safetensors file to write.")
 @click.option("--articles", is_flag=True, help="The texts are articles, not posts.")
+@click.option("--skim", is_flag=True, help="Skim posts: approximate vectors, much faster.")
 @file_options
 @click.option("--skip-bad", is_flag=True, help="Skip rows that cannot be read.")
 @model_options
 def embed(
-    file: Path, out: Path, articles: bool, file_options: FileOptions, skip_bad: bool,
-    model: ModelConfig,
+    file: Path, out: Path, articles: bool, skim: bool, file_options: FileOptions,
+    skip_bad: bool, model: ModelConfig,
 ) -> None:  # fmt: skip
     """Turn the texts of FILE, or of standard input, into embeddings.
 
@@ -88,6 +89,8 @@ def embed(
     lines. Memory does not grow with the input; --out takes about 1.3 KB of disk for each row, and
     as much again until it is complete.
     """
+    if skim and articles:
+        raise click.UsageError("--skim is for posts: articles are always read; leave one out")
     files = find_files([file])
     check_targets({"--out": out}, files)
     if out != DASH and out.suffix != ".safetensors":
@@ -97,23 +100,25 @@ def embed(
     inputs = open_inputs(files, file_options, DEFAULT_LIMITS, notify, blank=True)
     enc = encoder.load(model.name, device=model.device, threads=model.threads)
     texts = TextBatches(inputs, skip_bad)
-    embedded_batches = ((batch, _embed_batch(enc, batch, articles)) for batch in texts)
+    read = enc.skim if skim else enc.posts
+
+    def embed_batch(batch: list[InputText]) -> Embeddings:
+        return _embed_articles(enc, batch) if articles else read([text.text for text in batch])
+
+    embedded_batches = ((batch, embed_batch(batch)) for batch in texts)
     if out == DASH:
         for batch, embeddings in embedded_batches:
             _print(batch, embeddings)
     else:
-        with embeddings_writer(out.resolve(), enc.dim, enc.mix, enc.digest) as table:
+        note = {SKIMMED: "true"} if skim else {}
+        with embeddings_writer(out.resolve(), enc.dim, enc.mix, enc.digest, note) as table:
             for _, embeddings in embedded_batches:
                 table.add(embeddings.dense, embeddings.lexical)
     refuse_many_bad(texts.bad, texts.bad + texts.progress.count)
 
 
-def _embed_batch(enc: Encoder, batch: list[InputText], articles: bool) -> Embeddings:
-    if articles:
-        return enc.articles(
-            [(text.title, text.text) if text.title else text.text for text in batch]
-        )
-    return enc.posts([text.text for text in batch])
+def _embed_articles(enc: Encoder, batch: list[InputText]) -> Embeddings:
+    return enc.articles([(text.title, text.text) if text.title else text.text for text in batch])
 
 
 def _print(batch: list[InputText], embeddings: Embeddings) -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from encoder.embeddings import Embeddings, embeddings_writer
+from encoder.embeddings import Background
 from encoder.encoder import Encoder
 from newsift.files.messages import FileMessage
 from newsift.operations.messages import ProgressLine
@@ -21,6 +21,7 @@ from worker.match.pipeline import read_safely
 from worker.posts.languages import Languages
 from worker.posts.read import Post
 from worker.posts.times import rfc3339
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder, row_problems
 from worker.seeds.state import ControlState
 from worker.text import plural
@@ -65,11 +66,11 @@ class BackgroundSample:
                 first, last = self.times or (at, at)
                 self.times = min(first, at), max(last, at)
 
-    def embed(self, enc: Encoder, state: ControlState, rate: float) -> "Background":
+    def embed(self, enc: Encoder, state: ControlState, rate: float) -> "DrawnBackground":
         """Without posts near a seed; authors take turns."""
         posts = self.posts.posts()
-        vectors = enc.posts([post.text for post in posts])
-        seeds = SeedEmbedder(enc, rate, threshold=1.0).make(state)
+        vectors = enc.skim([post.text for post in posts])
+        seeds = SeedEmbedder(enc, ThresholdRules(rate, threshold=1.0)).make(state)
         close = match_seeds(vectors, seeds.embeddings, enc, rate)
         unusable = row_problems(vectors)
         rows = [row for row in np.flatnonzero(~close).tolist() if row not in unusable]
@@ -83,12 +84,18 @@ class BackgroundSample:
         }
         read = self.posts.read + self.no_posts
         left_out["beyond --posts"] = read - sum(left_out.values()) - len(turns)
-        return Background(vectors[[rows[turn] for turn in turns]], self.times, read, left_out)
+        drawn = [rows[turn] for turn in turns]
+        skimmed = vectors[drawn]
+        if enc.has_star:
+            both = Background(enc.posts([posts[row].text for row in drawn]), skimmed)
+        else:
+            both = Background.of_one_reader(skimmed)
+        return DrawnBackground(both, self.times, read, left_out)
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
-    vectors: Embeddings
+class DrawnBackground:
+    vectors: Background
     times: tuple[int, int] | None  # of the first and the last message, in milliseconds
     read: int
     left_out: Mapping[str, int]  # why, and how many
@@ -98,9 +105,7 @@ class Background:
         return f"{plural(self.read, 'message')} read; left out: {counts or 'none'}"
 
     def save(self, out: Path, source: str) -> None:
-        note, vectors = {"source": source, "made": now_text()}, self.vectors
+        note = {"source": source, "made": now_text()}
         if self.times:
             note |= {"first": rfc3339(self.times[0]), "last": rfc3339(self.times[1])}
-        dim = vectors.dense.shape[1]
-        with embeddings_writer(out.resolve(), dim, vectors.mix, vectors.digest, note) as file:
-            file.add(vectors.dense, vectors.lexical)
+        self.vectors.save(out.resolve(), note)

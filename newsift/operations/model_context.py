@@ -95,7 +95,7 @@ class ModelContext:
         self.enc = load_encoder(config)
         self.pipeline, self._embedder = build_pipeline(self.enc, config)
         self._partial_embedder = build_pipeline(self.enc, config)[1]  # an embedder caches one set
-        self.background = self._embedder.background
+        self.background = self._embedder.automatic.judging
         self.no_seeds = SeedSet.empty(self.enc)
         self.shift = 0.0  # the constant of the last whole set, where a total rate is configured
         self._lock = Lock()

@@ -107,6 +107,8 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
         return ""
     if event.profile_status != IN_FORCE:
         return f"its profile is {event.profile_status}"
+    if profile.skim_threshold is not None and not is_served(profile, event.thresholds):
+        return "matching.reader is skim, and it speaks of posts that are read"
     precision, before = profile.promise.get("precision"), profile.promise.get("rate")
     if not (isinstance(precision, float) and isinstance(before, float)):
         return "its record cannot be read"
@@ -118,6 +120,11 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
         f"{1000 * rate:.2g} of 1,000 posts passed in the last hour; "
         f"{1000 * before:.2g} do without the event"
     )
+
+
+def is_served(profile: Profile, thresholds: Sequence[float]) -> bool:
+    """Whether its own threshold is among those in force."""
+    return profile.threshold is not None and float(np.float32(profile.threshold)) in thresholds
 
 
 def require_profile(event: EventState) -> Profile:
@@ -160,7 +167,10 @@ def set_promise(
         **creation_fields(),
     }
     before = profile.before if profile.promise else profile.history()
-    result = replace(profile, threshold=evidence.threshold, promise=promise, before=before)
+    result = replace(
+        profile, threshold=evidence.threshold, promise=promise, before=before,
+        skim_threshold=context.seed_set(state).skim_threshold_of(profile.id),
+    )  # fmt: skip
     topic.publish({profile.id.encode(): result.value(context.config.limits)}, state)
     event = require_event(read_events(topic, context)[0], profile.event)
     if event.profile is None:

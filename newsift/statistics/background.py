@@ -86,7 +86,7 @@ def match_seeds(
     """Whether posts score well above a seed's threshold on the model's background: [n]."""
     # as fine as that background can tell
     fine_rate = max(rate, MIN_TAIL_POSTS / max(len(enc.background), 1))
-    thresholds = THRESHOLD_FACTOR * enc.thresholds(seeds, fine_rate)  # [k]
+    thresholds = THRESHOLD_FACTOR * enc.thresholds(seeds, fine_rate, skim=posts.skimmed)  # [k]
     blocks = (posts[start : start + BLOCK_POSTS] for start in range(0, len(posts), BLOCK_POSTS))
     near = [(block.similarity(seeds) >= thresholds).any(axis=1) for block in blocks]
     return np.concatenate([np.zeros(0, np.bool_), *near])

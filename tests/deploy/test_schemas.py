@@ -14,6 +14,7 @@ from worker.config import TopicsConfig
 from worker.config.limits import Limits
 from worker.match.pipeline import Pipeline
 from worker.posts.read import Post, PostRules, Reason, read_post
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, parse_control_record
 from worker.seeds.record import Seed, parse_seed_record
@@ -50,7 +51,7 @@ def outcome() -> Any:
     values = [json.dumps(plain).encode(), json.dumps(plain | full).encode(), b"{", None, b"x" * 999]
     retry = [("attempt", b"2")]
     messages = [Mail(value, offset=n, key=b"k", headers=retry) for n, value in enumerate(values)]
-    seeds = SeedEmbedder(enc, 0.001, None).make(book.snapshot())
+    seeds = SeedEmbedder(enc, ThresholdRules(0.001)).make(book.snapshot())
     pipeline = Pipeline(enc, PostRules(limits=Limits(post_bytes=500)))
     return pipeline.run(messages, seeds, lambda: "2026-03-01T10:00:00.000Z")
 
@@ -127,6 +128,8 @@ def is_read(name: str, value: Any) -> bool:
         ("profile", PROFILE | {"seeds": {}}, False),
         ("profile", PROFILE | {"seeds": ["flood"]}, False),
         ("profile", PROFILE | {"threshold": 0}, False),
+        ("profile", PROFILE | {"threshold": 0.5, "skim_threshold": -1}, True),
+        ("profile", PROFILE | {"skim_threshold": 1.5}, False),
         ("post", POST, True),
         ("post", {"id": 1, "text": "words", "lang": None, "more": {}}, True),
         ("post", POST | {"author": "a", "created_at": "2026-03-01", "url": "u"}, True),
@@ -154,7 +157,8 @@ def test_the_schema_and_the_reader_of_a_topic_agree(name: str, value: Any, good:
 
 
 def test_written_profiles_have_the_keys_of_the_schema() -> None:
-    made = profile("storm", {"flood": "river flood"}, threshold=0.5, promise={})
+    numbers = {"threshold": 0.5, "skim_threshold": 0.25}
+    made = profile("storm", {"flood": "river flood"}, **numbers, promise={})
     record = Profile(**made | {"before": (made,)}).record()
     schema = load("profile")
     assert set(record) == set(schema["properties"])

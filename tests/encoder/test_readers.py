@@ -135,7 +135,7 @@ def test_a_model_with_a_star_survives_its_directory(folder: Path, model: Model) 
         (again.background.skim, model.background.skim),
     ):
         assert isinstance(mine, Embeddings)
-        np.testing.assert_allclose(mine.dense, theirs.dense, atol=1e-2)
+        np.testing.assert_allclose(mine.dense, theirs.dense, atol=2e-2)
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda"])

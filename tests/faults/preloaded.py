@@ -7,6 +7,7 @@ from encoder.encoder import Encoder
 from encoder.readers.choose import open_readers
 from tests.encoder.small_model import small_model
 from worker.match.pipeline import Pipeline
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.state import parse_control_state
 from worker.stream.flow import group_matches
@@ -18,7 +19,7 @@ def warm_up() -> None:
     model = small_model()
     enc = Encoder(model, open_readers(model, "cpu", 1))
     state = parse_control_state({b"seed": b'{"text": "storm flood", "threshold": 0.001}'})
-    seeds = SeedEmbedder(enc, 0.01, None).make(state)
+    seeds = SeedEmbedder(enc, ThresholdRules(0.01)).make(state)
     message = SimpleNamespace(
         topic="t", partition=0, offset=0, timestamp=0, key=None, headers=(),
         value=b'{"id": "1", "text": "storm flood"}',

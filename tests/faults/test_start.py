@@ -18,7 +18,11 @@ from tests.broker.secure import SCRAM, USER
 from tests.faults.process import Worker
 from tests.faults.story import Story
 
-WEIGHTS, VOCABULARY, BACKGROUND = "model.safetensors", "vocabulary.txt", "background.safetensors"
+WEIGHTS, VOCABULARY, BACKGROUND = (
+    "model.safetensors.gz",
+    "vocabulary.txt",
+    "background.safetensors.gz",
+)
 WORD = "not-the-password"
 Way = tuple[dict[str, Any], str]  # keys of the section kafka, and the error
 

@@ -34,6 +34,7 @@ from worker.match.pipeline import Pipeline
 from worker.match.records import Record
 from worker.metrics.web import seed_list
 from worker.posts.read import Post, Reason, read_post
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 
 
@@ -185,7 +186,7 @@ def seeds() -> Target:
             (b"flood", value(text=TEXT, event="storm")), (b"seed", data), (b"profile|storm", data),
         ):  # fmt: skip
             topic.put(key, content)
-        seeds = SeedEmbedder(enc, 0.01, None).make(topic.snapshot())
+        seeds = SeedEmbedder(enc, ThresholdRules(0.01)).make(topic.snapshot())
         json.dumps(seed_list(seeds), ensure_ascii=False).encode()
         reasons = [each.reason for each in seeds.refused] + [each.reason for each in seeds.stale]
         assert all(reason.isprintable() for reason in reasons)

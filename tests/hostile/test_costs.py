@@ -10,6 +10,7 @@ from tests.hostile.costly_posts import SHAPES, marks, ordinary, post
 from tests.worker.small_encoder import ControlTopic, Mail, seed_set, small_encoder, value
 from worker.match.pipeline import Outcome, Pipeline
 from worker.posts.read import Reason
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 
 A_FEW = 6  # bytes of ordinary posts, in the core alone
@@ -79,7 +80,7 @@ ARTICLES: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("name", ARTICLES)
 def test_an_article_costs_no_more_than_a_few_ordinary_ones(name: str) -> None:
     def cost(text: str) -> float:
-        topic, embedder = ControlTopic(), SeedEmbedder(small_encoder(), 0.01, 0.4)
+        topic, embedder = ControlTopic(), SeedEmbedder(small_encoder(), ThresholdRules(0.01, 0.4))
         began = process_time()
         topic.put(b"article", value(text=text))
         seeds = embedder.make(topic.snapshot())

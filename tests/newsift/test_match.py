@@ -88,6 +88,33 @@ def test_a_sieve_has_the_match_ids_of_filter_in_any_partitioning(newsift: Comman
     assert best < expected.keys()
 
 
+@pytest.mark.parametrize("reader", ["read", "skim"])
+def test_with_two_readers_sieve_and_filter_have_the_same_matches(
+    newsift: Command, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_MATCHING__READER", reader)
+    done = newsift("filter", SAMPLES / "posts.jsonl", "--seeds", SAMPLES / "seeds", "--json",
+                   "--model", "star")  # fmt: skip
+    records = list(map(json.loads, done.out.splitlines()))
+    matches = [match for record in records for match in record["matches"]]
+    assert len(matches) > 100
+    assert {match.get("skimmed") for match in matches} == {True if reader == "skim" else None}
+    articles = [
+        {"id": draft.id, "event": draft.id, **draft.record}
+        for draft in read_seed_files([SAMPLES / "seeds"])
+    ]
+    posts = list(map(json.loads, (SAMPLES / "posts.jsonl").read_text().splitlines()))
+    sieve = face.Sieve(articles, model="star", reader=reader)  # type: ignore[arg-type]
+    rows = {row["match_id"]: row["score"] for row in sieve.matches(posts)}
+    assert {match["match_id"]: match["score"] for match in matches} == rows
+    best = {record["post"]["id"]: record["matches"][0] for record in records}
+    for row in sieve(posts):
+        assert row["matched"] == (row["id"] in best)
+        if row["matched"]:
+            found = best[row["id"]]
+            assert (row["score"], row["why"]) == (found["score"], list(map(tuple, found["why"])))
+
+
 def test_an_article_without_an_id_is_named_by_its_place_in_its_event(enc: Encoder) -> None:
     articles = {"s": ["river storm", {"text": "flood", "id": "own"}, "city"], "g": "match game"}
     sieve = face.Sieve(articles, model=enc, threshold=0.01)

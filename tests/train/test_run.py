@@ -1,7 +1,7 @@
 import hashlib
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,20 @@ import torch
 import encoder
 from encoder.errors import InputError
 from encoder.support.files import exclusive
+from tests.encoder.small_model import LINES, exact_scores
+from tests.encoder.small_transformer import write_run
 from tests.train import tiny
 from tests.train.data_folder import training_folder, write
 from tests.worker.fake_command import Command, Outcome
 from train.data.corpus import is_training, read_corpus
 from train.data.readers import SkippedRows
 from train.loop.checkpoint import Checkpoint
+from train.loop.dev import dev_pairs
 from train.model.encoders import BASELINE, ENCODERS, read_baseline
+from train.protocol.metrics import ap_of
 from train.recipe import RECIPES, parse, read_recipe
 from train.run import read_background_posts
-from train.teach import add_vectors
-from train.teacher.minilm import WIDTH
-from train.teacher.store import VectorStore
-from train.teacher.stores import open_wordllama
+from train.teacher.star import StarTeacher
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -35,28 +36,25 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cache(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.taught(data, tmp_path_factory.mktemp("cache"))
-
-
-@pytest.fixture(autouse=True)
-def teacher(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.model.start.Teacher", tiny.Teacher)
+def star(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "star"
+    tiny.taught(read_corpus(data, SkippedRows()), folder)
+    return folder
 
 
 class Trainings:
-    def __init__(self, newsift: Command, data: Path, cache: Path, folder: Path) -> None:
-        self.newsift, self.data, self.cache, self.folder = newsift, data, cache, folder
+    def __init__(self, newsift: Command, data: Path, star: Path, folder: Path) -> None:
+        self.newsift, self.data, self.star, self.folder = newsift, data, star, folder
 
     def __call__(self, *options: object, recipe: object = None, out: str = "model") -> Outcome:
         chosen = recipe or tiny.recipe(self.folder)
-        given = ("--data", self.data, "--cache", self.cache, "--out", self.folder / out)
+        given = ("--data", self.data, "--star", self.star, "--out", self.folder / out)
         return self.newsift("train", chosen, *given, *options)
 
 
 @pytest.fixture
-def train(newsift: Command, data: Path, cache: Path, tmp_path: Path) -> Trainings:
-    return Trainings(newsift, data, cache, tmp_path)
+def train(newsift: Command, data: Path, star: Path, tmp_path: Path) -> Trainings:
+    return Trainings(newsift, data, star, tmp_path)
 
 
 def manifest(model: Path) -> dict[str, Any]:
@@ -76,25 +74,33 @@ def test_a_recipe_and_a_folder_make_a_usable_model(train: Trainings, tmp_path: P
     assert [line["step"] for line in log] == [8, 16, 24]
     assert all(set(line) == {"step", "losses", "dev"} for line in log)
     assert sum(line.startswith("step ") for line in done.err.splitlines()) == 3
-    frequent = enc.model.vocabulary.lines()[len(tiny.Teacher().vocabulary()) :]
+    frequent = enc.model.vocabulary.lines()[len(LINES) :]
     assert len(frequent) == 4
 
 
-def test_wordllama_teaches_beside_minilm(
-    train: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("train.model.start.WordLlama", tiny.WordLlama)
-    recipe = tiny.recipe(tmp_path, extra="wordllama: 0.3\n")
-    store = VectorStore(shutil.copytree(train.cache, tmp_path / "cache"), WIDTH)
-    train.cache = store.folder
-    refused = train(recipe=recipe)
-    assert (refused.code, refused.out) == (2, "")
-    assert "python -m train.teach" in refused.err
-    corpus = read_corpus(train.data, SkippedRows())
-    add_vectors(corpus, open_wordllama(store), tiny.WordLlama().texts)
+TAUGHT = """
+base: ast
+articles: teacher
+model: {dim: 12}
+losses: {neighbours: 0.5, errors: 1, cloze: 0}
+batches: {articles: 0, claims: 0, cloze: 0}
+mix: [0]
+"""
+
+
+def test_the_teacher_can_read_the_articles(train: Trainings, tmp_path: Path) -> None:
+    tiny.recipe(tmp_path)
+    recipe = tmp_path / "taught.yaml"
+    recipe.write_text(TAUGHT)
     done = train(recipe=recipe)
     assert done.code == 0, done.err
-    assert manifest(tmp_path / "model")["provenance"]["recipe"]["wordllama"] == 0.3
+    enc = encoder.load(tmp_path / "model")
+    small = dev_pairs(train.data, SkippedRows())[-1]
+    read = StarTeacher(train.star).read_articles(small.stories)
+    stories = replace(enc.articles(small.stories), dense=read)
+    expected = ap_of(exact_scores(enc.posts(small.posts), stories), small.label)
+    figures = manifest(tmp_path / "model")["metrics"]["dev"]
+    assert figures["small mAP"] == pytest.approx(expected)
 
 
 def test_the_background_holds_posts_that_do_not_train(
@@ -156,7 +162,11 @@ def refused(done: Outcome, *message: str) -> None:
 
 def test_bad_options_are_refused_in_one_line(train: Trainings, tmp_path: Path) -> None:
     refused(train(recipe="papr"), "did you mean 'paper'")
-    refused(train("--cache", tmp_path / "empty"), "no vector from the teacher", "train.teach")
+    alone = ("--data", train.data, "--out", tmp_path / "model")
+    refused(train.newsift("train", tiny.recipe(tmp_path), *alone), "--star", "learns from a star")
+    write_run(tmp_path / "new")
+    no_vector = "vector from the teacher", "train.transformer.embed"
+    refused(train("--star", tmp_path / "new"), *no_vector)
     (tmp_path / "nothing").mkdir()
     refused(train("--data", tmp_path / "nothing"), "everyday posts")
     assert not (tmp_path / "model").exists()
@@ -252,6 +262,11 @@ def test_a_recipe_overrides_its_base(tmp_path: Path) -> None:
         ({"encoder": "lstm"}, "'lstm' is not one of ast"),
         ({"steps": [1]}, "steps must hold keys and values"),
         ({"batches": {"cloze": 1}}, "needs losses.cloze above 0"),
+        (
+            {"articles": "teacher", "losses": {"vectors": 1}, "batches": {"articles": 1}},
+            "articles, claims, cloze must be 0 where the teacher reads",
+        ),
+        ({"losses": {"errors": 1}}, "needs articles: teacher"),
         ({"tokens": {"vectors": "glove.txt"}}, "does not go with"),
         (["a"], "must hold keys and values"),
     ],

@@ -1,24 +1,21 @@
-"""A teacher and a recipe so small that a whole training takes a second."""
+"""Teachers and a recipe so small that a whole training takes a second."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from encoder.embeddings import unit_rows
 from encoder.model.config import AstConfig
 from encoder.model.weights import F32
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordPiece
 from tests.encoder.small_model import LINES
-from train.data.corpus import read_corpus
-from train.data.readers import SkippedRows
-from train.teach import texts
+from tests.encoder.small_transformer import write_run
+from train.data.corpus import Corpus
 from train.teacher import minilm
 from train.teacher.minilm import WIDTH
-from train.teacher.store import VectorStore
-from train.teacher.wordllama import WORDLLAMA_WIDTH
+from train.teacher.star import StarTeacher, texts_to_embed
 
 RECIPE = """
 encoder: {encoder}
@@ -33,29 +30,18 @@ mix: [0, 0.5, 0.8]
 """
 
 
-def vectors(lines: Sequence[str]) -> F32:
+def vectors(lines: Sequence[str], width: int = WIDTH) -> F32:
     """A vector for each text, drawn from it alone."""
     seeds = [int.from_bytes(line.encode()[-8:], "big") for line in lines]
-    drawn = [np.random.default_rng(seed).standard_normal(WIDTH) for seed in seeds]
-    return np.array(drawn, np.float32).reshape(-1, WIDTH)
+    drawn = [np.random.default_rng(seed).standard_normal(width) for seed in seeds]
+    return np.array(drawn, np.float32).reshape(-1, width)
 
 
 class Teacher(minilm.Teacher):
     def __init__(self) -> None: ...
 
-    def vocabulary(self) -> list[str]:
-        return list(LINES)
-
-    def pieces(self) -> F32:
-        return vectors(LINES)
-
     def texts(self, texts: Sequence[str]) -> F32:
         return vectors(texts)
-
-
-class WordLlama:
-    def texts(self, texts: Sequence[str]) -> F32:
-        return unit_rows(np.array([[1, len(text)] + [0] * (WORDLLAMA_WIDTH - 2) for text in texts]))
 
 
 def reader() -> Tokenizer:
@@ -63,15 +49,16 @@ def reader() -> Tokenizer:
     return Tokenizer(WordPiece.from_lines(LINES), Idf(np.ones(SLOTS, np.float32)), config)
 
 
-def taught(data: Path, cache: Path) -> Path:
-    """A cache in which every text that trains has a vector."""
-    store = VectorStore(cache, WIDTH)
-    missing = store.missing(texts(read_corpus(data, SkippedRows())))
-    store.add(missing, vectors(missing))
-    return cache
+def taught(corpus: Corpus, folder: Path) -> StarTeacher:
+    """A small star with a vector of every text that trains: drawn, as its own are too alike."""
+    write_run(folder)
+    teacher = StarTeacher(folder)
+    missing = teacher.store.missing(texts_to_embed(corpus))
+    teacher.store.add(missing, vectors(missing, teacher.width))
+    return teacher
 
 
-def recipe(folder: Path, encoder: str = "ast", extra: str = "") -> Path:
+def recipe(folder: Path, encoder: str = "ast") -> Path:
     file = folder / f"{encoder}.yaml"
-    file.write_text(RECIPE.format(encoder=encoder) + extra)
+    file.write_text(RECIPE.format(encoder=encoder))
     return file

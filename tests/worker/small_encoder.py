@@ -15,6 +15,7 @@ from encoder.model_directory import write_model
 from tests.encoder.small_model import WORDS as WORDS
 from tests.encoder.small_model import exact_scores as exact_scores
 from tests.encoder.small_model import same_rows, small_model
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlReducer
@@ -75,7 +76,7 @@ def book_of(**seeds: Mapping[str, object]) -> ControlTopic:
 def seed_set(threshold: float | None = 0.4, rate: float = 0.01, **more: object) -> SeedSet:
     """The set of the four articles above, each with `more` in its record."""
     book = book_of(**{name: {"text": text, **more} for name, text in ARTICLES.items()})
-    return SeedEmbedder(small_encoder(), rate, threshold).make(book.snapshot())
+    return SeedEmbedder(small_encoder(), ThresholdRules(rate, threshold)).make(book.snapshot())
 
 
 def same(one: SeedSet, other: SeedSet) -> bool:

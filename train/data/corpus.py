@@ -41,6 +41,10 @@ class Corpus:
     pairs: list[Pair]
     sentences: list[str] = field(default_factory=list)  # from the articles
 
+    def __len__(self) -> int:
+        parts = self.posts, self.articles, self.claims, self.pairs, self.sentences
+        return sum(len(part) for part in parts)
+
     @property
     def pair_posts(self) -> list[str]:
         return [pair.post for pair in self.pairs]

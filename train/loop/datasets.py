@@ -14,8 +14,7 @@ from encoder.text.tokenizer import Tokenizer, Tokens
 from train.data.corpus import Corpus
 from train.data.readers import TrainingArticle, story_key
 from train.loop.token_rows import Flat
-from train.teacher.minilm import whole
-from train.teacher.store import TextVectors
+from train.teacher.star import StarTeacher
 
 MIN_TOKENS = 3  # shorter texts lose no tokens
 
@@ -77,18 +76,18 @@ class Datasets:
     headlines: I64  # [bodies]: the index of each body's title in posts
 
 
-def make_datasets(texts: Corpus, reader: Tokenizer, store: TextVectors | None) -> Datasets:
-    """Tokenize the texts, with the teacher's vectors from `store`."""
+def make_datasets(texts: Corpus, reader: Tokenizer, teacher: StarTeacher | None) -> Datasets:
+    """Tokenize the texts, with the teacher's vectors."""
     numbers: dict[str, int] = {}  # by story key
 
     def posts(own: Sequence[str]) -> Dataset:
-        teacher = None if store is None else torch.from_numpy(unit_rows(store.get(own)))
-        return Dataset(reader.posts(own), teacher, np.arange(len(own)))
+        vectors = torch.from_numpy(unit_rows(teacher.texts(own))) if teacher else None
+        return Dataset(reader.posts(own), vectors, np.arange(len(own)))
 
     def articles(own: Sequence[TrainingArticle], read: Sequence[TrainingArticle | str]) -> Dataset:
-        teacher = None if store is None else torch.from_numpy(whole(own, store.get))
+        vectors = torch.from_numpy(teacher.articles(own)) if teacher else None
         number = [numbers.setdefault(story_key(story), len(numbers)) for story in own]
-        return Dataset(reader.articles(read), teacher, np.array(number, np.int64))
+        return Dataset(reader.articles(read), vectors, np.array(number, np.int64))
 
     pair_articles = list(dict.fromkeys(texts.pair_stories))
     place = {article: i for i, article in enumerate(pair_articles)}

@@ -8,6 +8,7 @@ from torch import nn
 
 from encoder.embeddings import Embeddings
 from encoder.model.config import Side
+from encoder.model.weights import F32
 from encoder.text.tokenizer import Tokenizer, Tokens
 from train.data.readers import (
     Pair,
@@ -23,7 +24,8 @@ from train.model.export import embed_tokens
 from train.protocol.metrics import ap_of
 from train.protocol.peers import similarity
 from train.protocol.sets import CrisisSet, PairSet, Scores, crisis_figures, pair_set, read_crises
-from train.recipe import Recipe
+from train.recipe import TEACHER, Recipe
+from train.teacher.star import StarTeacher
 
 DEV_POSTS = 3_000  # of each kind, per crisis
 CRISIS = ("AUC off", "AUC background", "P@R80")
@@ -33,21 +35,20 @@ DEV_STORIES = 500  # training articles as distractors
 class Dev:
     """Evaluates a model on the dev split."""
 
-    def __init__(self, data: Path, reader: Tokenizer, recipe: Recipe, skips: SkippedRows) -> None:
-        self._mixes, self._lead = recipe.mix, recipe.model.lead
-        self._sets: list[tuple[PairSet | CrisisSet, Tokens, Tokens]] = [
-            (pairs, reader.posts(pairs.posts), reader.articles(pairs.stories))
-            for pairs in dev_pairs(data, skips)
-        ]
-        for crisis in dev_crises(data, skips):
-            self._sets.append((crisis, reader.posts(crisis.posts), reader.articles(crisis.seeds)))
+    def __init__(
+        self, sets: Sequence[PairSet | CrisisSet], reader: Tokenizer, recipe: Recipe,
+        teacher: StarTeacher | None,
+    ) -> None:  # fmt: skip
+        self.sets, self._mixes, self._lead = sets, recipe.mix, recipe.model.lead
+        self._posts = [reader.posts(one.posts) for one in sets]
+        stories = [one.seeds if isinstance(one, CrisisSet) else one.stories for one in sets]
+        self._articles = [reader.articles(some) for some in stories]
+        self._read: list[F32] = []  # the vectors of articles, if the teacher reads them
+        if teacher and recipe.articles == TEACHER:
+            self._read = [teacher.read_articles(some) for some in stories]
 
     def __len__(self) -> int:
-        return len(self._sets)
-
-    @property
-    def sets(self) -> list[PairSet | CrisisSet]:
-        return [dev_set for dev_set, _, _ in self._sets]
+        return len(self.sets)
 
     def judge(self, model: nn.Module) -> dict[str, float]:
         """Return the figures at the best λ; `score` is the criterion."""
@@ -55,11 +56,21 @@ class Dev:
         def rows(tokens: Tokens, side: Side) -> Embeddings:
             return embed_tokens(model, tokens, side, self._lead)
 
-        ready = [
-            (dev_set, rows(posts, Side.POST), rows(stories, Side.ARTICLE))
-            for dev_set, posts, stories in self._sets
-        ]
+        posts = [rows(tokens, Side.POST) for tokens in self._posts]
+        if self._read:
+            stories = [
+                Embeddings(dense, tokens.lexical, 0.0, "not served")
+                for dense, tokens in zip(self._read, self._articles, strict=True)
+            ]
+        else:
+            stories = [rows(tokens, Side.ARTICLE) for tokens in self._articles]
+        ready = list(zip(self.sets, posts, stories, strict=True))
         return max((figures_at(mix, ready) for mix in self._mixes), key=lambda f: f["score"])
+
+
+def dev_sets(data: Path, skips: SkippedRows) -> list[PairSet | CrisisSet]:
+    """Read the pairs and the crises of the dev split."""
+    return [*dev_pairs(data, skips), *dev_crises(data, skips)]
 
 
 def figures_at(

@@ -36,11 +36,12 @@ class Pace:
 
     first_step: int
     total_steps: int
+    unit: str = "step"
     started_at: float = field(default_factory=time.monotonic)
 
     def text(self, step: int) -> str:
-        """The step, the speed and the time left."""
+        """What is done, the speed and the time left."""
         rate = (step - self.first_step) / max(time.monotonic() - self.started_at, 1e-9)
         left = round((self.total_steps - step) / max(rate, 1e-9))
         clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
-        return f"step {step:,} of {self.total_steps:,}, {rate:.1f}/s, {clock} left"
+        return f"{self.unit} {step:,} of {self.total_steps:,}, {rate:.1f}/s, {clock} left"

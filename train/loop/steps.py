@@ -16,7 +16,7 @@ from encoder.model.config import Side
 from encoder.model.weights import I64
 from train.loop.datasets import Dataset, Datasets, concat_rows, flat
 from train.loop.token_rows import StepRows, TokenTable
-from train.recipe import KINDS, Recipe
+from train.recipe import KINDS, TEACHER, Recipe
 
 NEVER = -1e4
 EPSILON = 0.1  # how much easier a mined pair may be than the hardest of the other kind
@@ -165,15 +165,32 @@ class BatchSampler:
         if losses.neighbours:
             near = agree(vectors @ teacher.T, teacher @ teacher.T, losses.temperature)
             loss = loss + losses.neighbours * near
+        if losses.errors and len(self.datasets.articles):
+            articles = self.datasets.articles
+            stories = sample(rng, len(articles), batches.article_size)
+            read = self._article_vectors(articles, stories).to(vectors.device)
+            loss = loss + losses.errors * ((vectors - teacher) @ read.T).square().mean()
         return Step(kind, rows, loss)
+
+    def _article_vectors(self, dataset: Dataset, rows: I64) -> Tensor:
+        """The teacher's unit vectors of some articles: [n, d]."""
+        assert dataset.teacher is not None
+        return self._project(dataset.teacher[torch.from_numpy(rows)])
 
     def _pair_step(self, table: TokenTable, rng: np.random.Generator) -> Step:
         """Train pairs of post and article, and of headline and body."""
         drop = self.recipe.batches.drop
         posts, stories, own = self._draw_pairs(rng)
         cap = CAPS[rng.integers(len(CAPS))]
-        rows = table.rows(posts.take(drop, rng), stories.take(drop, rng, cap))
-        return Step("pairs", rows, self._loss(batch_of(rows, own, stories), posts, stories))
+        if self.recipe.articles == TEACHER:
+            rows = table.rows(posts.take(drop, rng))
+            read = self._article_vectors(stories, np.arange(len(stories)))
+        else:
+            rows = table.rows(posts.take(drop, rng), stories.take(drop, rng, cap))
+            read = rows.embed(1, Side.ARTICLE)
+        vectors = rows.embed(0, Side.POST)
+        score = vectors @ read.to(vectors.device).T
+        return Step("pairs", rows, self._loss(batch_of(score, own, stories), posts, stories))
 
     def _draw_pairs(self, rng: np.random.Generator) -> tuple[Dataset, Dataset, Bool]:
         """Sample posts, articles and the mask of positives [n, k]."""
@@ -203,6 +220,9 @@ class BatchSampler:
             lexical = torch.from_numpy(posts.words.dot(stories.words))  # [n, k]
             goal = (posts.teacher @ stories.teacher.T + lexical) / 2
             loss = loss + losses.scores * agree(batch.score, goal.to(batch.score.device), heat)
+        if losses.errors and posts.teacher is not None and stories.teacher is not None:
+            dense = (posts.teacher @ stories.teacher.T).to(batch.score.device)
+            loss = loss + losses.errors * (batch.score - dense).square().mean()
         return loss
 
     def _cloze_step(self, table: TokenTable, rng: np.random.Generator) -> Step:
@@ -219,7 +239,8 @@ class BatchSampler:
             rest.append(np.delete(ids, np.s_[start : start + width]))
         rows = table.rows(flat(cut), flat(rest))
         own = np.eye(len(dataset), dtype=np.bool_)
-        loss = contrastive(batch_of(rows, own, dataset), losses.temperature)
+        score = rows.embed(0, Side.POST) @ rows.embed(1, Side.ARTICLE).T
+        loss = contrastive(batch_of(score, own, dataset), losses.temperature)
         return Step("cloze", rows, losses.cloze * loss)
 
     def _project(self, vectors: Tensor) -> Tensor:
@@ -228,9 +249,8 @@ class BatchSampler:
         return torch.nn.functional.normalize(vectors @ self._directions, dim=1)
 
 
-def batch_of(rows: StepRows, own: Bool, stories: Dataset) -> ScoreBatch:
-    """Score the posts of a step with its articles; `own` [n, k] marks the positives."""
-    score = rows.embed(0, Side.POST) @ rows.embed(1, Side.ARTICLE).T
+def batch_of(score: Tensor, own: Bool, stories: Dataset) -> ScoreBatch:
+    """The scores [n, k] of a step's posts with its articles; `own` marks the positives."""
     alike = own.astype(np.float32) @ copies(stories).astype(np.float32) > 0
     masks = (torch.from_numpy(mask).to(score.device) for mask in (own, alike & ~own))
     return ScoreBatch(score, *masks)

@@ -5,11 +5,9 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -26,12 +24,11 @@ from encoder.text.clean import article_chunks, clean_chunk, post_chunks
 from encoder.text.split import split_words
 from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import Vocabulary, WordLevel, WordPiece
+from train.data.blocks import blocks_of
 from train.data.corpus import Corpus
 from train.data.readers import TrainingArticle
 from train.recipe import TEACHER, Recipe, TokenOptions
-from train.teacher.minilm import WIDTH, Teacher, whole
-from train.teacher.store import TeacherPair, TextVectors, VectorStore
-from train.teacher.wordllama import WordLlama
+from train.teacher.star import StarTeacher
 
 GZIP_MAGIC = b"\x1f\x8b"
 NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?")
@@ -80,11 +77,9 @@ def parse_line(line: bytes, dim: int) -> tuple[str, list[float]]:
 
 
 Shares = NDArray[np.float64]
-T = TypeVar("T")
 
 SAMPLE = 40_000
 MIN_LETTERS = 3  # of a whole word
-TOKENS = "tokens"  # subfolder of the teacher's vectors of single tokens
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MIN_GATE = np.float32(1e-3)
 
@@ -101,16 +96,18 @@ class StartingPoint:
 
 
 def make_start(
-    recipe: Recipe, texts: Corpus, store: TextVectors | None, file: Path | None = None
+    recipe: Recipe, texts: Corpus, teacher: StarTeacher | None, file: Path | None = None
 ) -> StartingPoint:
     """Make vocabulary, vectors and idf for a recipe from the training texts."""
     config, tokens = recipe.model, recipe.tokens
-    directions = None if store is None else main_directions(texts, store, config.dim)
+    if teacher and recipe.articles == TEACHER and config.dim != teacher.width:
+        raise InputError(f"model.dim: is not {teacher.width}, as of the teacher's articles")
+    directions = None if teacher is None else main_directions(texts, teacher, config.dim)
     vocabulary: Vocabulary
     if tokens.vectors == TEACHER:
-        assert store is not None
+        assert teacher is not None
         assert directions is not None
-        vocabulary, vectors = teacher_tokens(directions, store, texts, tokens.whole_words)
+        vocabulary, vectors = teacher_tokens(directions, teacher, texts, tokens.whole_words)
     else:
         vocabulary, vectors = from_file(tokens, file, config)
     pieces, words = frequencies(vocabulary, texts, config)
@@ -122,33 +119,28 @@ def make_start(
     )  # fmt: skip
 
 
-def main_directions(texts: Corpus, store: TextVectors, width: int) -> F32:
-    """Compute the principal components of the teacher's text vectors: [teacher, width]."""
-    if width > store.width:
-        raise InputError(f"model.dim: {width} is more than the {store.width} of the teacher")
+def main_directions(texts: Corpus, teacher: StarTeacher, width: int) -> F32:
+    """The teacher's own axes if `width` is the teacher's, else principal ones: [teacher, width]."""
+    if width > teacher.width:
+        raise InputError(f"model.dim: {width} is more than the {teacher.width} of the teacher")
+    if width == teacher.width:
+        return np.eye(width, dtype=np.float32)
+    texts = teacher.restrict(texts)
     posts = [*texts.posts[:SAMPLE], *texts.pair_posts]
-    articles = whole([*texts.articles[: SAMPLE // 4], *texts.pair_stories], store.get)
-    sample = np.concatenate([unit_rows(store.get(posts)), articles])
+    articles = teacher.articles([*texts.articles[: SAMPLE // 4], *texts.pair_stories])
+    sample = np.concatenate([unit_rows(teacher.texts(posts)), articles])
     _, _, rows = np.linalg.svd(sample.T @ sample)
     return np.ascontiguousarray(rows[:width].T, dtype=np.float32)
 
 
 def teacher_tokens(
-    directions: F32, store: TextVectors, texts: Corpus, whole_words: int
+    directions: F32, teacher: StarTeacher, texts: Corpus, whole_words: int
 ) -> tuple[WordPiece, F32]:
-    """Return MiniLM's word pieces and frequent words, with the vectors of the teachers."""
-    teacher, own = Teacher(), VectorStore(store.folder / TOKENS, WIDTH)
-    lines = teacher.vocabulary()
-    if missing := own.missing(lines):
-        place = {line: i for i, line in enumerate(lines)}
-        own.add(missing, teacher.pieces()[[place[line] for line in missing]])
-    more = frequent_words(texts, WordPiece.from_lines(lines), whole_words)
-    if missing := own.missing(more):
-        own.add(missing, teacher.texts(missing))
-    vectors = unit_rows(own.get([*lines, *more]))
-    if isinstance(store, TeacherPair):
-        second = WordLlama().texts([line.removeprefix("##") or line for line in [*lines, *more]])
-        vectors = store.combine(vectors, second)
+    """Return the teacher's word pieces and frequent words, with its vectors of each alone."""
+    lines = teacher.star.pieces.lines()
+    more = frequent_words(texts, teacher.star.pieces, whole_words)
+    pieces = teacher.star.each_piece()
+    vectors = unit_rows(np.concatenate([pieces, teacher.star.posts(more)]))
     vectors = unit_rows((vectors - vectors[: len(lines)].mean(0)) @ directions)
     return WordPiece.from_lines([*lines, *more]), vectors
 
@@ -217,11 +209,6 @@ def distinct_pieces(tokens: Tokens, size: int) -> NDArray[np.int64]:
     text = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
     distinct = np.unique(text * size + tokens.ids) % size
     return np.bincount(distinct, minlength=size)
-
-
-def blocks_of(items: list[T], size: int = 2048) -> Iterator[list[T]]:
-    """Divide the items into lists; no items give one empty list."""
-    return (items[start : start + size] for start in range(0, max(len(items), 1), size))
 
 
 def idf_of(frequency: NDArray[np.float64]) -> F32:

@@ -48,6 +48,11 @@ class Evaluation:
     device: str
     mix: float | None
     examples: int = 0
+    reader: str = "read"
+
+    @property
+    def skims(self) -> bool:
+        return self.reader == "skim"
 
 
 @dataclass(slots=True)
@@ -82,7 +87,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
             )
         else:
             encoders[name] = encoder.load(name, device=evaluation.device)
-            scorers[name] = peers.encoder_scorer(encoders[name], evaluation.mix)
+            scorers[name] = peers.encoder_scorer(encoders[name], evaluation.mix, evaluation.skims)
     if evaluation.peers:
         scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
     reporter = make_reporter(evaluation, encoders)
@@ -94,9 +99,9 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
 
 
 def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:
-    """Create the trust report of the first model; thresholds need the model's own λ."""
+    """Create the trust report of the first model; thresholds need its own λ and read posts."""
     first = encoders.get(evaluation.models[0])
-    if first is None or evaluation.mix not in (None, first.model.mix):
+    if first is None or evaluation.skims or evaluation.mix not in (None, first.model.mix):
         return None
     return TrustReporter(first, evaluation.rate, news_words(evaluation.data), evaluation.examples)
 
@@ -184,7 +189,8 @@ def judge_event(
             result.trust = reporter.event(score, crisis)
         enc = encoders.get(name)
         if enc is not None and evaluation.mix in (None, enc.model.mix):
-            thresholds = enc.thresholds(enc.articles(crisis.seeds), evaluation.rate)
+            seeds, skims = enc.articles(crisis.seeds), evaluation.skims
+            thresholds = enc.thresholds(seeds, evaluation.rate, skim=skims)
             result.figures[name] |= threshold_figures(score, thresholds, crisis)
     for figure, side in (("AUC off", "off"), ("AUC background", "background")):
         others: tuple[str, ...] = getattr(crisis, side)

@@ -37,9 +37,10 @@ def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None
     return posts.similarity(articles)
 
 
-def encoder_scorer(encoder: Encoder, mix: float | None = None) -> Scorer:
-    """The scorer of a newsift model, with its own λ or `mix`."""
-    return lambda posts, stories: similarity(encoder.posts(posts), encoder.articles(stories), mix)
+def encoder_scorer(encoder: Encoder, mix: float | None = None, skim: bool = False) -> Scorer:
+    """The scorer of a newsift model, with its own λ or `mix`; posts are read or skimmed."""
+    read = encoder.skim if skim else encoder.posts
+    return lambda posts, stories: similarity(read(posts), encoder.articles(stories), mix)
 
 
 def baseline(peer: Baseline, device: str = "auto", mix: float | None = None) -> Scorer:

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from encoder.embeddings import unit_rows
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from encoder.support.files import cache_root
 from train.data.readers import TrainingArticle
 from train.teacher.store import VectorStore
 
@@ -23,11 +20,6 @@ WIDTH = 384
 CHUNK_WORDS = 170  # about 254 word pieces of English news
 CHUNKS = 5
 NOISE = re.compile(r"https?://\S*|\bRT @\w+:?")
-
-
-def teacher_folder(cache: Path | None) -> Path:
-    """The folder of the vectors: `cache`, else one in newsift's cache."""
-    return cache or cache_root() / "teacher"
 
 
 def readable(text: str) -> str:
@@ -76,37 +68,12 @@ class Teacher:
     def _model(self) -> Any:
         return self._package.load_model(self._device)
 
-    def vocabulary(self) -> list[str]:
-        """The word pieces by id."""
-        return (self.folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
-
     def texts(self, texts: Sequence[str]) -> F32:
         """The unit vectors of whole texts: [n, 384]."""
         vectors = self._model.encode(
             list(texts), batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False
         )
         return np.asarray(vectors, dtype=np.float32)
-
-    @torch.inference_mode()
-    def pieces(self) -> F32:
-        """Compute the mean vector of every word piece alone: [vocabulary, 384]."""
-        lines = self.vocabulary()
-        head, tail = lines.index("[CLS]"), lines.index("[SEP]")
-        vectors = []
-        for block in torch.arange(len(lines)).split(512):  # type: ignore[no-untyped-call]
-            ids = torch.stack(
-                [torch.full_like(block, head), block, torch.full_like(block, tail)], 1
-            )  # [block, 3]
-            vectors.append(self._last_states(ids, torch.ones_like(ids)).mean(1))
-        return np.asarray(torch.cat(vectors).numpy(), dtype=np.float32)
-
-    def _last_states(self, ids: Tensor, real: Tensor) -> Tensor:
-        """Compute the last state of each word piece, on the CPU in float32: [n, pieces, 384]."""
-        read = self._model[0].auto_model
-        states: Tensor = read(
-            input_ids=ids.to(self._device), attention_mask=real.to(self._device)
-        ).last_hidden_state
-        return states.float().cpu()
 
 
 def with_cache(read: Read, store: VectorStore) -> Read:

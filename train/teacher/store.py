@@ -4,12 +4,10 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from encoder.embeddings import unit_rows
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from encoder.support.files import write_atomically
@@ -36,7 +34,7 @@ class VectorStore:
         if actual != str(width):
             raise InputError(
                 f"{folder}: holds another teacher's vectors, {actual[:9]} wide, not {width}; name "
-                "another folder with --cache"
+                "another folder"
             )
         keys = self._keys.read_bytes()
         self._rows = {
@@ -78,7 +76,7 @@ class VectorStore:
             count = len(self.missing(texts))
             raise InputError(
                 f"{self.folder}: {count:,} texts have no vector from the teacher; run "
-                "`python -m train.teach` to its end"
+                "`python -m train.transformer.embed` to its end"
             ) from None
         vectors = np.memmap(self._vectors, np.float16, "r", shape=(len(self), self.width))
         return vectors[rows].astype(np.float32)
@@ -94,35 +92,6 @@ class VectorStore:
             raise InputError(f"{self.folder}: another process adds to it; start again after it")
         os.truncate(self._keys, len(self) * KEY_BYTES)
         os.truncate(self._vectors, len(self) * 2 * self.width)
-
-
-@dataclass(frozen=True, slots=True)
-class TeacherPair:
-    """Two teachers as one: its cosines are the mean of theirs, the second's with weight `share`."""
-
-    first: VectorStore
-    second: VectorStore
-    share: float
-
-    @property
-    def folder(self) -> Path:
-        return self.first.folder
-
-    @property
-    def width(self) -> int:
-        return self.first.width + self.second.width
-
-    def get(self, texts: Sequence[str]) -> F32:
-        return self.combine(self.first.get(texts), self.second.get(texts))
-
-    def combine(self, first: F32, second: F32) -> F32:
-        """Put both teachers' vectors side by side, as unit vectors: [n, width]."""
-        weights = np.sqrt(1 - self.share), np.sqrt(self.share)
-        parts = (w * unit_rows(part) for w, part in zip(weights, (first, second), strict=True))
-        return np.hstack(list(parts)).astype(np.float32)
-
-
-TextVectors = VectorStore | TeacherPair
 
 
 def text_key(text: str) -> bytes:

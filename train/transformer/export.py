@@ -6,6 +6,7 @@ The model is a gated mean whose vectors lie in the star's space.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +19,13 @@ from encoder.embeddings import Background, Embeddings
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.star_weights import StarWeights
-from encoder.model.weights import F32, I32
+from encoder.model.weights import I32
 from encoder.model_directory import Model, SelfCheck, Star, read_model, write_model
 from encoder.readers.star_chunks import CHUNK_TOKENS, END, START, chunks_of, star_vectors
 from encoder.readers.star_onnx import StarOnnx
 from encoder.readers.star_texts import StarTexts, star_tokenizer
 from encoder.readers.star_torch import StarTorch
+from encoder.support.threads import ThreadPool, available_cpus
 from train.command import run_command
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
@@ -72,7 +74,8 @@ def with_star(model: Model, weights: StarWeights, background: Sequence[str]) -> 
     """
     texts = StarTexts(model, StarOnnx(weights))
     starts = range(0, len(background), BLOCK)
-    dense: list[F32] = [texts.posts(background[i : i + BLOCK], map)[0] for i in starts]
+    with closing(ThreadPool(available_cpus())) as threads:
+        dense = [texts.posts(background[i : i + BLOCK], threads.map)[0] for i in starts]
     skim = model.background.skim
     read = Embeddings(np.concatenate(dense), skim.lexical, model.mix, model.digest)
     tokens = texts.tokenizer.posts(background)

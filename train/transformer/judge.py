@@ -33,7 +33,7 @@ from train.protocol.sets import (
     read_pair_sets,
 )
 from train.teacher.minilm import readable, whole
-from train.transformer.embed import TrainedStar
+from train.teacher.star import TrainedStar
 from train.transformer.mpnet import Mpnet
 
 RATE = 0.001

@@ -26,11 +26,11 @@ from encoder.model.weights import F32, I32
 from encoder.readers.star_chunks import CHUNK_TOKENS, chunks_of
 from encoder.text.tokenizer import Tokenizer
 from train.command import run_command
+from train.data.blocks import blocks_of
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
 from train.loop.checkpoint import Checkpoint
 from train.loop.token_rows import bf16_autocast
-from train.model.start import blocks_of
 from train.transformer.bridge import bridge_after, fit_bridge
 from train.transformer.mpnet import (
     BATCH_TOKENS,

@@ -122,6 +122,8 @@ class MatchingConfig(Section):
     background_rate: Annotated[float, rules.RATE] = 0.001
     total_rate: Annotated[float | None, rules.RATE] = None
     background: Annotated[Path | None, rules.FILE_PATH] = None
+    reader: Annotated[str, rules.one_of("read", "skim")] = "read"
+    read_factor: Annotated[float, rules.READ_FACTOR] = 5.0
     max_matches: Annotated[int, rules.whole_number(1, 1000)] = 10
     why: Annotated[bool, rules.TRUE_OR_FALSE] = True
 

@@ -1,8 +1,8 @@
 """The rules of configuration keys: type, range, and conversion from text."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -21,6 +21,7 @@ class Rule:
     allowed: str
     test: Callable[[Any], bool]
     listed: bool = False  # whether a list may be given, which is one text with commas
+    words: Mapping[str, Any] = field(default_factory=dict)  # that stand for values
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Key:
             if not self.optional:
                 raise ValueError("null")
             return None
-        return READERS[self.kind](text)
+        return self.rule.words[text] if text in self.rule.words else READERS[self.kind](text)
 
     def refusal(self, value: object) -> str:
         shown_value = "the value" if self.kind is Secret else quote(value)
@@ -116,5 +117,6 @@ KAFKA_NAME = Rule(
 )
 SERVERS = Rule("host:port, or several with commas between", are_servers)
 LANGUAGES = Rule("a language such as en or pt-BR, or a list of them", are_languages, listed=True)
+READ_FACTOR = Rule("a number of at least 1, or all", lambda x: x >= 1, words={"all": float("inf")})
 RATE = Rule("a number above 0 and below 1", lambda x: 0 < x < 1)
 THRESHOLD = Rule("a number above 0 and at most 1", lambda x: 0 < x <= 1)

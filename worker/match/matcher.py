@@ -101,16 +101,18 @@ class PartIndex(NamedTuple):
     expiry: I64  # [r]
 
     @classmethod
-    def build(cls, seeds: SeedSet, vectors: Embeddings, seed_of_row: I64) -> Self:
+    def build(cls, vectors: Embeddings, seed_of_row: I64, thresholds: F32, expiry: I64) -> Self:
+        """`thresholds` and `expiry` are those of all seeds [k]."""
         used = seed_of_row >= 0
-        thresholds = np.full(len(vectors), np.inf, np.float32)
-        thresholds[used] = seeds.thresholds[seed_of_row[used]]
-        expiry = np.full(len(vectors), NO_SEED_EXPIRY)
-        expiry[used] = seeds.expiry[seed_of_row[used]]
+        own_thresholds = np.full(len(vectors), np.inf, np.float32)
+        own_thresholds[used] = thresholds[seed_of_row[used]]
+        own_expiry = np.full(len(vectors), NO_SEED_EXPIRY)
+        own_expiry[used] = expiry[seed_of_row[used]]
         rows = ScoredRows.of(vectors.dense, vectors.lexical)
         terms = vectors.dense.shape[1] + int(np.diff(rows.indptr).max(initial=0))
         slack = np.float32(rounding(terms))
-        return cls(rows, lists_of(vectors), vectors.mix, slack, fixed(thresholds), fixed(expiry))
+        own = fixed(own_thresholds), fixed(own_expiry)
+        return cls(rows, lists_of(vectors), vectors.mix, slack, *own)
 
 
 class PostRows(NamedTuple):
@@ -287,10 +289,15 @@ class Matcher:
     """Compares posts with one seed set on several threads."""
 
     def __init__(
-        self, seeds: SeedSet, threads: int = 1, most: int = UNLIMITED, edges: Edges | None = None
-    ) -> None:
-        """`most` matches of a post are listed; `edges` turn on near misses."""
+        self, seeds: SeedSet, threads: int = 1, most: int = UNLIMITED, edges: Edges | None = None,
+        thresholds: F32 | None = None,
+    ) -> None:  # fmt: skip
+        """`most` matches of a post are listed; `edges` turn on near misses.
+
+        `thresholds` take the place of the seeds' own.
+        """
         self.seeds, self._threads, self._most, self._edges = seeds, threads, most, edges
+        self._thresholds = seeds.thresholds if thresholds is None else thresholds
         self._watched = np.zeros(0, np.int64) if edges is None else edges.seeds
         self._parts = list(self._split(seeds))
 
@@ -315,7 +322,7 @@ class Matcher:
         vectors = seeds.vectors
         for number, part in enumerate(vectors.parts):
             seed_of_row = vectors.seeds_of_rows(number)
-            index = PartIndex.build(seeds, part, seed_of_row)
+            index = PartIndex.build(part, seed_of_row, self._thresholds, seeds.expiry)
             watched = np.flatnonzero(vectors.part[self._watched] == number)
             limits = Limits(self._most, vectors.row[self._watched[watched]])
             yield SeedPart(index, limits, np.flatnonzero(seed_of_row >= 0), seed_of_row, watched)

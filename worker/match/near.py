@@ -6,7 +6,7 @@ shares of the background reach. A post's stratum for an event is that of its nea
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from secrets import token_hex
 from threading import Lock
@@ -19,6 +19,7 @@ from encoder.model.weights import F32, I64
 from encoder.support.jit import jit
 from worker.match.reservoir import STRATUM_RATES, NearAnswer, NearMisses
 from worker.posts.outcome import Post
+from worker.seeds.automatic import AutomaticThresholds
 from worker.seeds.profile import Profile
 from worker.seeds.record import json_digest
 from worker.seeds.set import SeedSet
@@ -73,6 +74,13 @@ class NearMissRows:
     strata: I64  # [h]
     scores: F32  # [h]
 
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        none = np.zeros(0, np.int64)
+        every = [cls(none, none, none, np.zeros(0, np.float32)), *parts]
+        columns = ([getattr(part, field.name) for part in every] for field in fields(cls))
+        return cls(*map(np.concatenate, columns))
+
 
 def near_misses_among(
     candidates: I64, edges: Edges, posts: Embeddings, times: I64, seeds: SeedSet
@@ -89,8 +97,7 @@ def near_misses_among(
     scores[expired] = -np.inf
     levels = (scores[:, None] < edges.edges[entries]).sum(axis=1)  # 0: it matches
     if not len(candidates):
-        none = np.zeros(0, np.int64)
-        return NearMissRows(none, none, none, np.zeros(0, np.float32))
+        return NearMissRows.concat([])
     level = np.minimum.reduceat(levels, begins)
     best = np.maximum.reduceat(scores, begins)
     near = (level > 0) & (level < edges.edges.shape[1])
@@ -142,8 +149,8 @@ class NearWatch:
     An event whose seeds, profile or thresholds change starts again: its scores are different.
     """
 
-    def __init__(self, thresholds_at: BackgroundThresholds) -> None:
-        self._thresholds_at, self._lock = thresholds_at, Lock()
+    def __init__(self, automatic: AutomaticThresholds) -> None:
+        self._automatic, self._lock = automatic, Lock()
         self._seeds: SeedSet | None = None
         self._edges: Edges | None = None
         self._earlier_ends: StratumEnds = {}
@@ -153,26 +160,25 @@ class NearWatch:
 
     def prepare(self, seeds: SeedSet) -> None:
         """Computes the edges of a new seed set before it is used."""
-        self._ready = (
-            seeds,
-            *Edges.build(seeds, self._thresholds_at, STRATUM_RATES, self._earlier_ends),
-        )
+        self._ready = seeds, *self._build(seeds)
 
     def edges(self, seeds: SeedSet) -> Edges:
         with self._lock:
             if self._edges is None or seeds is not self._seeds:
                 ready = self._ready
                 if ready is None or ready[0] is not seeds:
-                    edges = Edges.build(
-                        seeds, self._thresholds_at, STRATUM_RATES, self._earlier_ends
-                    )
-                    ready = seeds, *edges
+                    ready = seeds, *self._build(seeds)
                 _, self._edges, self._earlier_ends = ready
                 pairs = zip(self._edges.events, self._edges.marks, strict=True)
                 names = [_sample_name(event, mark) for event, mark in pairs]
                 self._misses = NearMisses(names, self._misses, self._nonce)
                 self._seeds = seeds
             return self._edges
+
+    def _build(self, seeds: SeedSet) -> tuple[Edges, StratumEnds]:
+        automatic = self._automatic
+        rates = automatic.near_rates or STRATUM_RATES
+        return Edges.build(seeds, automatic.scores_reached, rates, self._earlier_ends)
 
     def add(
         self, edges: Edges, nears: Sequence[tuple[list[Post], NearMissRows]], posts: int

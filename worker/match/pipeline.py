@@ -1,7 +1,7 @@
 """The stages of a batch: decode, encode, match; a message that fails becomes a dead letter."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
@@ -14,12 +14,15 @@ from encoder.encoder import Encoder
 from encoder.model.weights import F32, I64
 from worker import crashpoint
 from worker.config.limits import Limits
-from worker.match.matcher import Matcher, SeedPairs
+from worker.match.matcher import SeedPairs
 from worker.match.near import Edges, NearMissRows
+from worker.match.readers import Matched, MatchOptions, PostMatcher, deduplicate, select_rows
 from worker.match.records import (
     Message,
     Origin,
     Record,
+    RecordRules,
+    ScoredPair,
     select_why_tokens,
     to_dead_letter,
     to_match,
@@ -75,9 +78,9 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
-T = TypeVar("T", bound=Hashable)
 READ_AT_ONCE = 64  # messages; if one is not plain, each is read alone
 MIN_DISTINCT_SHARE = 0.9
+RECORD_RULES = RecordRules()
 BEFORE_ANY_EXPIRY = np.iinfo(np.int64).min
 STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # stage: its crash point
 
@@ -89,6 +92,7 @@ class Outcome:
     read: int = 0
     timestamps: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # [read], or negative
     records: list[Record] = field(default_factory=list)
+    read_by_star: int = 0  # posts
     matched: int = 0  # posts
     without_seeds: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
@@ -130,13 +134,11 @@ class BatchState:
         self.posts.pop(index, None)
         self.outcome.passed_over[why] += 1
 
-    def match(
-        self, records: Sequence[Record], pairs: SeedPairs, posts: Embeddings, seeds: SeedSet
-    ) -> None:
+    def match(self, records: Sequence[Record], matched: Matched, seeds: SeedSet) -> None:
         """Adds the records of matching posts and their counts."""
-        outcome = self.outcome
+        outcome, pairs = self.outcome, matched.pairs
         outcome.records += records
-        outcome.vectors.append(select_rows(posts, np.unique(pairs.posts)))
+        outcome.vectors.append(matched.matching)
         outcome.matched += len(records)
         for record in records:
             outcome.posts_by_event.update(record.story_key.events if record.story_key else ())
@@ -159,13 +161,14 @@ class Pipeline:
     """
 
     def __init__(
-        self, enc: Encoder, rules: PostRules = DEFAULT_RULES, max_matches: int = 10,
-        why: bool = True, timer: Callable[[], float] = lambda: 0.0, at_once: int = 1,
+        self, enc: Encoder, rules: PostRules = DEFAULT_RULES, made: RecordRules = RECORD_RULES,
+        timer: Callable[[], float] = lambda: 0.0, at_once: int = 1,
     ) -> None:  # fmt: skip
         """`at_once` batches run at the same time and share the threads of the encoder."""
         self._threads = -(-enc.threads // at_once)
-        self._enc, self._rules = enc, rules
-        self._max_matches, self._why, self._timer = max_matches, why, timer
+        self._enc, self._rules, self._made, self._timer = enc, rules, made, timer
+        # A model with one reader reads as quickly as it skims.
+        self._embed = enc.skim if enc.has_star else enc.posts
 
     def run(
         self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str],
@@ -178,9 +181,9 @@ class Pipeline:
         if not len(seeds):
             batch.outcome.without_seeds = len(batch.posts)
             batch.posts.clear()
-        parts = list(self._encode(batch, seeds))
+        parts = list(self._encode(batch, seeds, self._embed))
         start = self._lap(batch, "encode", start)
-        matcher = Matcher(seeds, self._threads, self._max_matches, edges)
+        matcher = self._matcher(seeds, edges)
         moment = cache(now)
         for rows, vectors in parts:
             self._match(batch, rows, vectors, matcher, moment)
@@ -194,7 +197,7 @@ class Pipeline:
         """Posts with their vectors; other messages are left out."""
         batch = BatchState(messages)
         self._decode(batch)
-        for rows, vectors in self._encode(batch, seeds):
+        for rows, vectors in self._encode(batch, seeds, self._enc.posts):
             yield [batch.posts[row] for row in rows], vectors
 
     def _lap(self, batch: BatchState, stage: str, start: float) -> float:
@@ -225,16 +228,21 @@ class Pipeline:
         except Exception:  # noqa: BLE001 - one value raised it
             return [read_safely(value, *self._rules) for value in values]
 
-    def _encode(self, batch: BatchState, seeds: SeedSet) -> Iterator[tuple[list[int], Embeddings]]:
+    def _matcher(self, seeds: SeedSet, edges: Edges | None = None) -> PostMatcher:
+        return PostMatcher(self._enc, seeds, MatchOptions(self._threads, self._made.most, edges))
+
+    def _encode(
+        self, batch: BatchState, seeds: SeedSet, read: Callable[..., Embeddings]
+    ) -> Iterator[tuple[list[int], Embeddings]]:
         """Message numbers, and embeddings of their posts, where these are finite."""
 
         def embed(rows: Sequence[int]) -> Embeddings:
             """Texts that repeat are embedded once, where that costs less than copying rows."""
             texts = [batch.posts[row].text for row in rows]
             if len(set(texts)) > MIN_DISTINCT_SHARE * len(texts):
-                return self._enc.posts(texts, threads=self._threads)
+                return read(texts, threads=self._threads)
             distinct, index = deduplicate(texts)
-            return self._enc.posts(distinct, threads=self._threads)[index]
+            return read(distinct, threads=self._threads)[index]
 
         for rows, result in bisect_failures(embed, list(batch.posts)):
             if isinstance(result, Exception):
@@ -250,7 +258,7 @@ class Pipeline:
                 yield [rows[at] for at in usable.tolist()], select_rows(result, usable)
 
     def _match(
-        self, batch: BatchState, rows: list[int], posts: Embeddings, matcher: Matcher,
+        self, batch: BatchState, rows: list[int], posts: Embeddings, matcher: PostMatcher,
         now: Callable[[], str],
     ) -> None:  # fmt: skip
         """A post that fails becomes a dead letter."""
@@ -258,18 +266,20 @@ class Pipeline:
         times = batch.outcome.timestamps[rows]
         times = np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
 
-        def match(at: Sequence[int]) -> tuple[list[Record], SeedPairs]:
+        def match(at: Sequence[int]) -> tuple[list[Record], Matched]:
             part = slice(at[0], at[-1] + 1)
-            pairs = matcher.match(posts[part], times[part])
-            return self._records(batch, rows[part], pairs, seeds, now), pairs
+            texts = [batch.posts[row].text for row in rows[part]]
+            matched = matcher.match(texts, posts[part], times[part])
+            return self._records(batch, rows[part], matched.pairs, seeds, now), matched
 
         for at, result in bisect_failures(match, range(len(rows))):
             if isinstance(result, Exception):
                 self._reject_failed(batch, rows[at[0]], result, "compared", seeds)
             else:
-                part = slice(at[0], at[-1] + 1)
-                batch.match(*result, posts[part], seeds)
-                batch.note_near(rows[part], result[1].nears)
+                records, matched = result
+                batch.match(records, matched, seeds)
+                batch.outcome.read_by_star += len(matched.rows) if matcher.skims else 0
+                batch.note_near(rows[at[0] : at[-1] + 1], matched.pairs.nears)
 
     def _records(
         self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,
@@ -282,12 +292,12 @@ class Pipeline:
         why = self._explain(batch, matching, pairs, seeds)
         listing = [
             to_match(
-                batch.posts[matching[at]],
-                seeds.seeds[seed],
+                ScoredPair(
+                    batch.posts[matching[at]], seeds.seeds[seed], score, seeds.thresholds[seed]
+                ),
                 self._enc.digest,
-                score,
-                seeds.thresholds[seed],
                 words,
+                self._made.skimmed,
             )
             for (at, seed), score, words in zip(pairs, matches.scores, why, strict=True)
         ]
@@ -310,13 +320,14 @@ class Pipeline:
         seeds: SeedSet,
     ) -> list[list[tuple[str, float]]]:
         """The words that made the score of each pair; a repeated text is explained once."""
-        if not (self._why and pairs):
+        if not (self._made.why and pairs):
             return [[] for _ in pairs]
         texts, index = deduplicate([batch.posts[row].text for row in rows])
         unique, places = deduplicate([(index[at], seed) for at, seed in pairs])
         seed_numbers, seed_index = np.unique([seed for _, seed in unique], return_inverse=True)
         pairs = [(text, at) for (text, _), at in zip(unique, seed_index.tolist(), strict=True)]
-        parts = self._enc.contributions(texts, seeds.vectors[seed_numbers], pairs)
+        skim = self._made.skimmed
+        parts = self._enc.contributions(texts, seeds.vectors[seed_numbers], pairs, skim)
         words = [select_why_tokens(contributions) for contributions in parts]
         return [words[place] for place in places]
 
@@ -337,23 +348,17 @@ class Pipeline:
         """Takes a valid post through all stages, as if it matched the first seed."""
         batch, post = BatchState([ProbeMessage()]), Post("1", "plain", "first words")
         batch.posts[0] = post
-        posts = self._enc.posts([post.text])
-        pairs = Matcher(seeds, self._threads).match(posts, np.zeros(1, np.int64))
+        pairs = (
+            self._matcher(seeds)
+            .match([post.text], self._embed([post.text]), np.zeros(1, np.int64))
+            .pairs
+        )
         if len(seeds):
             first = np.zeros(1, np.int64)
             as_if = SeedPairs(
                 first, first, np.ones(1, np.float32), pairs.best, first + 1, pairs.hits
             )
             self._records(batch, [0], as_if, seeds, str)
-
-
-def deduplicate(items: list[T]) -> tuple[list[T], Sequence[int]]:
-    """Distinct items in order of first occurrence, and the position of each item."""
-    distinct = list(dict.fromkeys(items))
-    if len(distinct) == len(items):
-        return items, range(len(items))
-    places = {item: place for place, item in enumerate(distinct)}
-    return distinct, [places[item] for item in items]
 
 
 def read_safely(
@@ -365,11 +370,6 @@ def read_safely(
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
         read_post(ProbeMessage().value)  # raises too where it is not the message's own
         return Rejected(Reason.FAILED, f"{type(error).__name__} as it was read")
-
-
-def select_rows(vectors: Embeddings, rows: I64) -> Embeddings:
-    """Rows in rising order; all rows are returned without a copy."""
-    return vectors if len(rows) == len(vectors) else vectors[rows]
 
 
 def timestamps_of(messages: Sequence[Message]) -> I64:

@@ -89,6 +89,7 @@ class Match(msgspec.Struct, frozen=True, gc=False):
     score: float
     threshold: float
     why: list[tuple[str, float]]
+    skimmed: bool | msgspec.UnsetType = msgspec.UNSET  # true where no post is read
 
 
 class PostPosition(msgspec.Struct, frozen=True, gc=False):
@@ -110,23 +111,37 @@ class MatchRecord(msgspec.Struct, frozen=True, gc=False):
     new: bool | msgspec.UnsetType = msgspec.UNSET
 
 
+class RecordRules(NamedTuple):
+    """What match records say."""
+
+    most: int = 10  # matches of a post that are listed
+    why: bool = True  # whether each names the words that carry it
+    skimmed: bool = False  # whether no post is read
+
+
 def match_id(post: Post, seed: SeedOrProfile, model: str) -> str:
     """32 hex digits, the same on every worker and at every delivery."""
     identity = [post.platform, post.id, post.text, seed.id, seed.version, model]
     return sha256(encode_json(identity)).hexdigest()[:32]
 
 
+class ScoredPair(NamedTuple):
+    """A post and a seed that it matches."""
+
+    post: Post
+    seed: SeedOrProfile
+    score: np.float32
+    threshold: np.float32
+
+
 def to_match(
-    post: Post,
-    seed: SeedOrProfile,
-    model: str,
-    score: np.float32,
-    threshold: np.float32,
-    why: Sequence[tuple[str, float]],
+    pair: ScoredPair, model: str, why: Sequence[tuple[str, float]], skimmed: bool = False
 ) -> Match:
+    post, seed = pair.post, pair.seed
     return Match(
         match_id(post, seed, model), seed.id, seed.version, seed.event, seed.title,
-        shortest_float(score), shortest_float(threshold), list(why),
+        shortest_float(pair.score), shortest_float(pair.threshold), list(why),
+        skimmed or msgspec.UNSET,
     )  # fmt: skip
 
 

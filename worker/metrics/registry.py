@@ -104,6 +104,8 @@ def register_metric(spec: MetricSpec, registry: CollectorRegistry) -> Any:
 
 METRICS = (
     _metric("posts_read_total", Counter, "Messages read from the topic of posts"),
+    _metric("posts_read_by_star_total", Counter,
+         "Posts that were read by the transformer, since they may match"),
     _metric("posts_matched_total", Counter, "Posts that matched at least one seed"),
     _metric("posts_passed_over_total", Counter, "Well-formed events that are not compared",
          "why", PASSED_OVER),
@@ -175,6 +177,7 @@ class Metrics:
     def batch(self, outcome: "Outcome", latency: ArrayLike = ()) -> None:
         """`latency` has the seconds since each post's timestamp."""
         self._collectors["posts_read_total"].inc(outcome.read)
+        self._collectors["posts_read_by_star_total"].inc(outcome.read_by_star)
         self._collectors["posts_matched_total"].inc(outcome.matched)
         self._collectors["posts_without_seeds_total"].inc(outcome.without_seeds)
         self._collectors["posts_passed_over_total"].labels("no_seeds").inc(outcome.without_seeds)

@@ -6,15 +6,10 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 
-import numpy as np
-
 import encoder
-from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
-from encoder.model.weights import F32
 from worker import crashpoint
 from worker.assembly import build_pipeline
 from worker.config import Config
@@ -25,10 +20,11 @@ from worker.kafka.settings import aiokafka_producer_settings
 from worker.kafka.topics import ensure_topics, require_fit_topics
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
-from worker.match.records import encode_json
+from worker.match.records import RecordRules, encode_json
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
 from worker.posts.read import PostRules
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, parse_control_state
@@ -118,7 +114,7 @@ class WorkerParts:
         config = self._config
         self.metrics.model(enc.digest, enc.path, enc.model.mix)
         pipeline, self._embedder = build_pipeline(enc, config, perf_counter, MATCH_THREADS)
-        near = NearWatch(partial(background_thresholds, enc, self._embedder.background))
+        near = NearWatch(self._embedder.automatic)
         output = Output(self.delivery, config.topics)
         self.flow = Flow(
             Matching(pipeline, near), self._seeds, output, self._ledger, self._tenures, self.metrics
@@ -167,22 +163,15 @@ class WorkerParts:
             self.metrics.end_pause(why)
 
 
-def background_thresholds(
-    enc: Encoder, background: Embeddings, seeds: Embeddings, rate: float
-) -> F32:
-    """The score that this share of the background reaches with each seed: [k]."""
-    if len(background) * rate < 1:
-        return np.full(len(seeds), np.inf, np.float32)  # no stratum: nobody can tell
-    return enc.thresholds(seeds, rate, background)
-
-
 def warm_up(enc: Encoder, why: bool) -> None:
     """Takes an invented match through all stages, so that everything is compiled."""
     choose_partition(b"", [0])
     message = ProbeMessage()
     state = parse_control_state({b"warm": message.value})
-    seeds = SeedEmbedder(enc, 0.5, 0.01).make(state)
+    embedder = SeedEmbedder(enc, ThresholdRules(0.5, 0.01))
+    seeds = embedder.make(state)
     with crashpoint.without_hook():
-        edges = NearWatch(partial(background_thresholds, enc, enc.background)).edges(seeds)
-        outcome = Pipeline(enc, PostRules("plain"), why=why).run([message], seeds, now, edges)
+        edges = NearWatch(embedder.automatic).edges(seeds)
+        pipeline = Pipeline(enc, PostRules("plain"), RecordRules(why=why))
+        outcome = pipeline.run([message], seeds, now, edges)
         group_matches(Batch(0, [message]), outcome, Tenures(0))

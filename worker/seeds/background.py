@@ -10,8 +10,9 @@ from zlib import crc32
 
 import numpy as np
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import Background, Embeddings
 from encoder.errors import InputError
+from encoder.model.weights import I64
 
 MIN_TAIL_POSTS = 3
 HASH_PARTS = 8  # The first part separates events; the others calibrate.
@@ -21,12 +22,19 @@ HASH_PARTS = 8  # The first part separates events; the others calibrate.
 class OwnBackground:
     """A background file's posts; `digest` has the first 12 hex digits of its SHA-256."""
 
-    posts: Embeddings
+    posts: Background
     digest: str
 
 
 def split_background(background: Embeddings) -> tuple[Embeddings, Embeddings]:
-    """The posts that separate events and those that calibrate, divided by their hashes.
+    """The posts that separate events and those that calibrate."""
+    calibrating = calibrating_rows(background)
+    separating = np.delete(np.arange(len(background)), calibrating)
+    return background[separating], background[calibrating]
+
+
+def calibrating_rows(background: Embeddings) -> I64:
+    """The posts that calibrate, chosen by hashes of vectors that were read.
 
     Copies of a post are always on the same side.
     """
@@ -35,7 +43,7 @@ def split_background(background: Embeddings) -> tuple[Embeddings, Embeddings]:
         crc32(words.slots[begin:end].tobytes(), crc32(dense.tobytes())) % HASH_PARTS
         for dense, begin, end in zip(background.dense, ends, ends[1:], strict=False)
     ], bool)  # fmt: skip
-    return background[np.flatnonzero(~sides)], background[np.flatnonzero(sides)]
+    return np.flatnonzero(sides)
 
 
 def tail_size(posts: int, rate: float) -> int:

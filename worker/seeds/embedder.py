@@ -5,23 +5,23 @@ automatic threshold also depends on the background and the rate. A profile has i
 change of one seed costs work for that seed: vectors lie in parts, which sets share.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import EVERY_POST, Embeddings
 from encoder.encoder import Encoder
-from encoder.errors import InputError
 from encoder.model.weights import F32
-from worker.seeds.background import OwnBackground, split_background
+from worker.seeds.automatic import RATE, READ_FACTOR, AutomaticThresholds, ThresholdRules
+from worker.seeds.background import OwnBackground
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, seed_set_digest
+from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, json_row, seed_set_digest
 from worker.seeds.state import ControlState, ModelFacts
-from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
 from worker.seeds.vectors import SeedVectors, check_rows
 
 BLOCK_ARTICLES = 256
@@ -30,6 +30,7 @@ MAX_UNUSED_SHARE = 1 / 16
 NO_WORD = "text: holds no word that the model reads"
 NOT_FINITE = "text: the model gives it no finite vector"
 MIN_THRESHOLD = np.finfo(np.float32).tiny
+Bool = NDArray[np.bool_]
 
 
 @dataclass(eq=False, slots=True)
@@ -38,17 +39,17 @@ class EmbeddedPart:
 
     vectors: Embeddings  # [r]
     ids: list[str]  # [r], the seed that each row was made for
-    thresholds: F32  # [r], automatic ones; NaN until one is needed
+    automatic: F32  # [r, 2], automatic threshold and skim threshold; NaN until needed
     problems: dict[int, str]  # of rows that cannot be compared
     number: int = 0  # its place among all parts
 
     @classmethod
     def build(
-        cls, vectors: Embeddings, ids: list[str], thresholds: F32 | None = None
+        cls, vectors: Embeddings, ids: list[str], automatic: F32 | None = None
     ) -> "EmbeddedPart":
-        if thresholds is None:
-            thresholds = np.full(len(ids), np.nan, np.float32)
-        return cls(vectors, ids, thresholds, row_problems(vectors))
+        if automatic is None:
+            automatic = np.full((len(ids), 2), np.nan, np.float32)
+        return cls(vectors, ids, automatic, row_problems(vectors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +63,17 @@ class SeedEmbedder:
     """Builds seed sets; only new articles are embedded."""
 
     def __init__(
-        self, enc: Encoder, rate: float, threshold: float | None,
-        own_background: OwnBackground | None = None, total: bool = False,
-    ) -> None:  # fmt: skip
-        """`rate` is that of each seed or, with `total`, of all seeds together."""
-        self._enc, self._rate, self._threshold, self._total = enc, rate, threshold, total
-        file_digest = own_background.digest if own_background else ""
-        self._auto_text = f"{'total' if total else 'auto'} {rate:.6f} {file_digest}".rstrip()
-        self._background = own_background.posts if own_background else None  # else the model's
+        self, enc: Encoder, rules: ThresholdRules, own_background: OwnBackground | None = None
+    ) -> None:
+        self._enc, self._rules = enc, rules
+        self.automatic = AutomaticThresholds(enc, rules, own_background)
+        self._background_digest = own_background.digest if own_background else ""
+        self._auto_text = f"{'total' if rules.total else 'auto'} {rules.rate:.6f}"
         self._nothing = EmbeddedPart.build(enc.articles([]), [])
         self._parts: list[EmbeddedPart] = []
         self._rows: dict[str, SeedRow] = {}  # by the seed's id
         self._ids: dict[str, str] = {}  # by content: a seed that has or had it
         self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
-        # By content; used where one constant is added to all thresholds.
-        self._passing: dict[str, PassingPosts] = {}
-        self._too_fine = rate_error(enc, self._nothing.vectors, rate, self._background, total)
 
     def make(self, state: ControlState, raised: float | None = None) -> SeedSet:
         """The seed set of a control state, ready to match.
@@ -89,7 +85,7 @@ class SeedEmbedder:
             seed.without_history() if isinstance(seed, Profile) else seed
             for _, seed in sorted(resolution.compared.items())
         ]
-        refusals = dict.fromkeys(self._without_threshold(candidates), self._too_fine)
+        refusals = dict.fromkeys(self._without_threshold(candidates), self.automatic.too_fine)
         usable = (
             [seed for seed in candidates if seed.id not in refusals] if refusals else candidates
         )
@@ -100,7 +96,7 @@ class SeedEmbedder:
             refusals |= {name: reason for name, reason in reasons if reason}
         seeds = tuple(seed for seed in usable if seed.id not in refusals)
         vectors = self._vectors(seeds)
-        thresholds, raised = self._thresholds(seeds, vectors, raised)
+        thresholds, skim_thresholds, raised = self._thresholds(seeds, vectors, raised)
         by_model = (RefusedSeed(*pair) for pair in refusals.items())
         # A profile expires with the last of its seeds.
         ends = (s.expires_at if isinstance(s, Seed) else resolution.ends[s.id] for s in seeds)
@@ -114,25 +110,22 @@ class SeedEmbedder:
             state.paused,
             resolution.stale,
             raised,
+            skim_thresholds,
         )
 
     @property
     def facts(self) -> ModelFacts:
         return ModelFacts(self._enc.digest, self._enc.dim, self._enc.mix, self._rate_error)
 
-    @property
-    def background(self) -> Embeddings:
-        return self._enc.background if self._background is None else self._background
-
     def _without_threshold(self, seeds: Sequence[SeedOrProfile]) -> list[str]:
         """Ids of seeds whose automatic threshold the background cannot give."""
-        if not self._too_fine:
+        if not self.automatic.too_fine:
             return []
         articles = [seed for seed in seeds if isinstance(seed, Seed)]
         return [seed.id for seed in articles if self._is_automatic(seed)]
 
     def _rate_error(self, profile: Profile) -> str:
-        return self._too_fine_for_profiles if self._is_automatic(profile) else ""
+        return self.automatic.too_fine_for_profiles if self._is_automatic(profile) else ""
 
     def _update_rows(self, seeds: Sequence[SeedOrProfile]) -> None:
         """Embeds new seeds and forgets removed ones."""
@@ -171,7 +164,7 @@ class SeedEmbedder:
         for part, pairs in by_part.items():
             seeds, places = [seed for seed, _ in pairs], np.array([place for _, place in pairs])
             ids = [seed.id for seed in seeds]
-            self._add(EmbeddedPart.build(part.vectors[places], ids, part.thresholds[places]), seeds)
+            self._add(EmbeddedPart.build(part.vectors[places], ids, part.automatic[places]), seeds)
 
     def _merge(self) -> None:
         """Keeps the parts few, and removes rows once many are unused."""
@@ -187,9 +180,9 @@ class SeedEmbedder:
         """A part of the rows that are used."""
         uses = [np.array(self._used_rows(part), np.int64) for part in parts]
         vectors = [part.vectors[rows] for part, rows in zip(parts, uses, strict=True)]
-        thresholds = [part.thresholds[rows] for part, rows in zip(parts, uses, strict=True)]
+        automatic = [part.automatic[rows] for part, rows in zip(parts, uses, strict=True)]
         names = [p.ids[row] for p, rows in zip(parts, uses, strict=True) for row in rows.tolist()]
-        whole = EmbeddedPart.build(Embeddings.concat(vectors), names, np.concatenate(thresholds))
+        whole = EmbeddedPart.build(Embeddings.concat(vectors), names, np.concatenate(automatic))
         for place, name in enumerate(names):
             self._rows[name] = SeedRow(self._rows[name].content, whole, place)
         return whole
@@ -217,96 +210,105 @@ class SeedEmbedder:
             if isinstance(seed, Profile):
                 yield seed.vector.as_row(self._enc.mix, self._enc.digest)
 
-    @cached_property
-    def _calibrating(self) -> Embeddings:
-        return split_background(self.background)[1]
-
-    @cached_property
-    def _too_fine_for_profiles(self) -> str:
-        no_rows = self._nothing.vectors
-        return rate_error(self._enc, no_rows, self._rate, self._calibrating, self._total)
-
     def _thresholds(
         self, seeds: Sequence[SeedOrProfile], vectors: SeedVectors, raised: float | None
-    ) -> tuple[F32, float]:
-        """The threshold of every seed, and the constant in the automatic ones.
+    ) -> tuple[F32, F32 | None, float]:
+        """The threshold and skim threshold of every seed, and the constant in automatic ones.
 
         A threshold is the seed's own, the configured one or the automatic one.
         """
-        own = np.array([seed.threshold for seed in seeds], np.float32)  # None becomes NaN
-        if self._threshold is not None:
-            own[np.isnan(own)] = self._threshold
+        thresholds = [None if self._has_no_promise(seed) else seed.threshold for seed in seeds]
+        own = np.array(thresholds, np.float32)  # None becomes NaN
+        if self._rules.threshold is not None:
+            own[np.isnan(own)] = self._rules.threshold
+        is_automatic = np.isnan(own)
+        automatic = self._automatic_of(seeds, vectors, is_automatic)  # [k, 2]
+        if raised is None and self._rules.total:
+            places = {seeds[n].content: n for n in np.flatnonzero(is_automatic).tolist()}
+            raised = self.automatic.total_constant(places, vectors, automatic)
+        raised_rows = (automatic[:, 0] + (raised or 0.0)).astype(np.float32)
+        scores = np.maximum(np.where(is_automatic, raised_rows, own), MIN_THRESHOLD)
+        skim = None
+        if self.automatic.reads:
+            moved = np.where(is_automatic, raised or 0.0, np.minimum(own - automatic[:, 0], 0.0))
+            skim = np.maximum(automatic[:, 1] + moved, EVERY_POST).astype(np.float32)
+            skim[automatic[:, 1] <= EVERY_POST] = EVERY_POST
+            for place, seed in enumerate(seeds):
+                if isinstance(seed, Profile) and seed.skim_threshold is not None:
+                    skim[place] = seed.skim_threshold
+        return scores, skim, raised or 0.0
+
+    def _automatic_of(
+        self, seeds: Sequence[SeedOrProfile], vectors: SeedVectors, is_automatic: Bool
+    ) -> F32:
+        """Automatic thresholds and skim thresholds of the seeds [k, 2], NaN where none is needed.
+
+        The skim threshold of an own threshold depends on them, too.
+        """
         starts = np.cumsum([0, *(len(part.ids) for part in self._parts)])
         rows = starts[vectors.part] + vectors.row  # [k], among the rows of all parts
-        automatic = np.concatenate(
-            [np.zeros(0, np.float32), *(part.thresholds for part in self._parts)]
-        )
-        is_automatic = np.isnan(own)
-        missing = np.flatnonzero(is_automatic & np.isnan(automatic[rows]))
+        known = [np.zeros((0, 2), np.float32), *(part.automatic for part in self._parts)]
+        automatic = np.concatenate(known)
+        needed = is_automatic | self.automatic.reads
+        missing = np.flatnonzero(needed & np.isnan(automatic[rows, 0]))
         if len(missing):
             new = self._calibrate([seeds[n] for n in missing.tolist()], vectors[missing])
             automatic[rows[missing]] = new
             for part, start in zip(self._parts, starts.tolist(), strict=False):
-                part.thresholds = automatic[start : start + len(part.ids)]
-        if raised is None and self._total:
-            raised = self._raise_for_all(seeds, vectors, automatic[rows], is_automatic)
-        raised_rows = (automatic[rows] + (raised or 0.0)).astype(np.float32)
-        thresholds = np.where(is_automatic, raised_rows, own)
-        return np.maximum(thresholds, MIN_THRESHOLD), raised or 0.0
+                part.automatic = automatic[start : start + len(part.ids)]
+        return automatic[rows]
 
     def _calibrate(self, seeds: Sequence[SeedOrProfile], vectors: Embeddings) -> F32:
-        """Automatic thresholds; those of profiles by the calibration part of the background."""
-        automatic = np.empty(len(seeds), np.float32)
+        """Those of profiles by the calibration part of the background: [k, 2]."""
+        automatic = np.empty((len(seeds), 2), np.float32)
         is_profile = np.array([isinstance(seed, Profile) for seed in seeds], bool)
         articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
         if len(articles):
             rows = vectors[articles] if len(profiles) else vectors
-            automatic[articles] = self._enc.thresholds(rows, self._rate, self.background)
+            automatic[articles] = self.automatic.of_articles(rows)
         if len(profiles):
-            rows = vectors[profiles]
-            automatic[profiles] = self._enc.thresholds(rows, self._rate, self._calibrating)
+            automatic[profiles] = self.automatic.of_profiles(vectors[profiles])
         return automatic
 
-    def _raise_for_all(
-        self,
-        seeds: Sequence[SeedOrProfile],
-        vectors: SeedVectors,
-        thresholds: F32,
-        is_automatic: np.ndarray,
-    ) -> float:
-        """The constant that is added to all automatic thresholds to hold the total rate."""
-        places = {seeds[n].content: n for n in np.flatnonzero(is_automatic).tolist()}
-        self._passing = {c: self._passing[c] for c in places if c in self._passing}
-        new = [content for content in places if content not in self._passing]
-        rows = np.array([places[content] for content in new], np.int64)
-        passing = passing_posts(self.background, vectors[rows], thresholds[rows])
-        self._passing |= zip(new, passing, strict=True)
-        return total_rate_constant(self._passing.values(), self.background, self._rate)
-
-    def _rows_of_digest(self, seeds: Sequence[SeedOrProfile]) -> Iterator[str]:
-        """Computed once for each seed."""
-        rows = self._digest_rows
-        if len(rows) > 2 * len(seeds):
-            rows.clear()
+    def _rows_of_digest(self, seeds: Sequence[SeedOrProfile]) -> list[str]:
+        """Sorted; that of a seed is computed once."""
+        known, names, rows = self._digest_rows, list[str](), list[str]()
+        if len(known) > 2 * len(seeds):
+            known.clear()
         for seed in seeds:
-            row = rows.get(seed.id)
+            row = known.get(seed.id)
             if row is None or row[0] is not seed:
-                row = rows[seed.id] = seed, digest_row(seed, self._threshold, self._auto_text)
-            yield row[1]
+                text = digest_row(seed, self._rules.threshold, self._auto_text)
+                row = known[seed.id] = seed, text
+            names.append(seed.id)
+            rows.append(row[1])
+        for name, value in self._rule_entries(seeds):
+            place = bisect_left(names, name)
+            names.insert(place, name)
+            rows.insert(place, json_row([name, value]))
+        return rows
+
+    def _rule_entries(self, seeds: Sequence[SeedOrProfile]) -> Iterator[tuple[str, str]]:
+        """What else decides about matches, where it is not the default."""
+        rules = self._rules
+        if rules.read_factor != READ_FACTOR:
+            yield "read_factor", f"{rules.read_factor:g}"
+        if rules.reader == "skim":
+            yield "reader", rules.reader
+        if self._background_digest:
+            yield "background", self._background_digest
+        has_own = rules.threshold is not None or any(seed.threshold is not None for seed in seeds)
+        if has_own and rules.rate != RATE:
+            yield "rate", f"{rules.rate:.6f}"
 
     def _is_automatic(self, seed: SeedOrProfile) -> bool:
-        return self._threshold is None and seed.threshold is None
+        has_none = seed.threshold is None or self._has_no_promise(seed)
+        return self._rules.threshold is None and has_none
 
-
-def rate_error(
-    enc: Encoder, no_rows: Embeddings, rate: float, background: Embeddings | None, total: bool
-) -> str:
-    """Why the background is too small for this rate; empty if it is not."""
-    try:
-        enc.thresholds(no_rows, rate, background)
-    except InputError as error:
-        return f"matching.{'total' if total else 'background'}_{error}"
-    return ""
+    def _has_no_promise(self, seed: SeedOrProfile) -> bool:
+        """Whether a promise is not in force, which speaks of posts that were read."""
+        promised = isinstance(seed, Profile) and seed.skim_threshold is not None
+        return promised and self.automatic.skims_alone
 
 
 def row_problems(vectors: Embeddings) -> dict[int, str]:

@@ -173,6 +173,7 @@ class Profile:
     seeds: dict[str, str]  # the seeds it replaces, each with its version
     model: str
     threshold: float | None = None
+    skim_threshold: float | None = None  # of a promise, as its draw had it
     promise: dict[str, Any] | None = None
     made: dict[str, Any] = field(default_factory=dict)
     before: tuple[dict[str, Any], ...] = ()  # records of earlier versions, newest first
@@ -206,7 +207,8 @@ class Profile:
 
     def record(self) -> dict[str, Any]:
         record: dict[str, Any] = {"event": self.event, "vectors": self.vectors, "seeds": self.seeds}
-        record |= {"model": self.model, "threshold": self.threshold, "promise": self.promise}
+        record |= {"model": self.model, "threshold": self.threshold}
+        record |= {"skim_threshold": self.skim_threshold, "promise": self.promise}
         record |= {"made": self.made, "before": list(self.before)}
         return {name: value for name, value in record.items() if value is not None}
 
@@ -276,10 +278,20 @@ def profile_fields(values: dict[str, Any]) -> dict[str, Any]:
         "seeds": _typed_value(values, "seeds", dict, {}),
         "model": parse_string(values, "model", MAX_DIGEST_CHARS),
         "threshold": parse_threshold(values.get("threshold")),
+        "skim_threshold": _parse_skim_threshold(values.get("skim_threshold")),
         "promise": _typed_value(values, "promise", dict, None),
         "made": _typed_value(values, "made", dict, {}),
         "before": tuple(before),
     }
+
+
+def _parse_skim_threshold(value: object) -> float | None:
+    """A score; that of every post is -1."""
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and -1 <= value <= 1:
+        return float(value)
+    raise InputError(f"skim_threshold: {value!r} is not a number from -1 to 1; leave it out")
 
 
 def _typed_value(values: dict[str, Any], key: str, kind: type, absent: Any) -> Any:

@@ -39,6 +39,7 @@ class SeedSet:
     paused: tuple[Seed, ...] = ()
     stale: tuple[StaleProfile, ...] = ()
     raised: float = 0.0  # added to all automatic thresholds, so that a total rate holds
+    skim_thresholds: F32 | None = None  # [k]; None where one reader does both
 
     def __post_init__(self) -> None:
         count = len(self.seeds)
@@ -58,6 +59,12 @@ class SeedSet:
         """By the ids of the seeds."""
         names = (seed.id for seed in self.seeds)
         return dict(zip(names, self.thresholds.tolist(), strict=True))
+
+    def skim_threshold_of(self, name: str) -> float | None:
+        """None where no post is skimmed before it is read."""
+        if self.skim_thresholds is None:
+            return None
+        return float(self.skim_thresholds[[seed.id for seed in self.seeds].index(name)])
 
     @property
     def embeddings(self) -> Embeddings:
@@ -80,7 +87,7 @@ class SeedSet:
 def digest_row(seed: SeedOrProfile, threshold: float | None, automatic: str) -> str:
     """A seed as the digest of its set has it: its id, its version and its threshold.
 
-    `automatic` stands for an automatic threshold: it names the rate, and a background of one's own.
+    `automatic` stands for an automatic threshold: it names the rate.
     """
     fixed_threshold = threshold if seed.threshold is None else seed.threshold
     row = [
@@ -88,6 +95,10 @@ def digest_row(seed: SeedOrProfile, threshold: float | None, automatic: str) -> 
         seed.version,
         automatic if fixed_threshold is None else f"{fixed_threshold:.6f}",
     ]
+    return json_row(row)
+
+
+def json_row(row: list[str]) -> str:
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 

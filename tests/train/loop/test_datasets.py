@@ -36,9 +36,8 @@ from train.data.readers import (
 )
 from train.loop.datasets import Dataset, concat_rows, make_datasets
 from train.protocol.sets import HELD_OUT_FROM, read_background
-from train.teach import texts
-from train.teacher.minilm import WIDTH, chunks
-from train.teacher.store import VectorStore
+from train.teacher.minilm import chunks
+from train.teacher.star import texts_to_embed
 
 NOISE = ("{}", "RT @someone: {}", "{} https://t.co/abc", "@a {}!!", "{} ", "{} #")
 
@@ -106,7 +105,7 @@ def test_sentences_come_from_training_articles(data: Path) -> None:
         assert mine == {part.rstrip(".") for part in parts if 6 <= len(part.split()) <= 45}
         assert len(mine) > 8
     assert len(set(result.sentences)) == len(result.sentences)
-    assert set(result.sentences) <= set(texts(read_corpus(data, SkippedRows())))
+    assert set(result.sentences) <= set(texts_to_embed(read_corpus(data, SkippedRows())))
 
 
 def test_a_sentence_equal_to_a_held_out_post_is_left_out(tmp_path: Path) -> None:
@@ -165,11 +164,11 @@ def test_the_background_holds_no_copy_of_a_post_that_trains_or_sets_thresholds(
 
 def test_each_text_has_its_own_tokens_and_teacher_vector(data: Path, tmp_path: Path) -> None:
     result = read_corpus(data, SkippedRows())
-    store = VectorStore(tiny.taught(data, tmp_path), WIDTH)
-    datasets = make_datasets(result, reader(), store)
+    teacher = tiny.taught(result, tmp_path / "star")
+    datasets = make_datasets(result, reader(), teacher)
     for i in (0, 5, len(result.posts) - 1):
         assert tokens(datasets.posts, i) == ids(result.posts[i], Side.POST)
-        own = store.get([result.posts[i]])[0]
+        own = teacher.store.get([result.posts[i]])[0]
         assert datasets.posts.teacher is not None
         assert np.allclose(datasets.posts.teacher[i], own / np.linalg.norm(own), atol=1e-6)
     for post, article in datasets.own.tolist():
@@ -196,13 +195,12 @@ def ids(text: str | tuple[str, str], side: Side) -> list[int]:
 
 def test_an_article_learns_from_its_chunks_the_lead_twice(tmp_path: Path) -> None:
     long = " ".join(f"w{i}" for i in range(400))
-    store = VectorStore(tmp_path, WIDTH)
-    parts = chunks("title", long)
-    store.add(parts, tiny.vectors(parts))
-    unit = [row / np.linalg.norm(row) for row in store.get(parts)]
-    expected = unit[0] + sum(unit)
     corpus = Corpus([], [TrainingArticle("title", long)], [], [])
-    result = make_datasets(corpus, reader(), store).articles.teacher
+    teacher = tiny.taught(corpus, tmp_path / "star")
+    parts = chunks("title", long)
+    unit = [row / np.linalg.norm(row) for row in teacher.store.get(parts)]
+    expected = unit[0] + sum(unit)
+    result = make_datasets(corpus, reader(), teacher).articles.teacher
     assert result is not None
     assert np.allclose(result[0], expected / np.linalg.norm(expected), atol=1e-5)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -12,16 +12,19 @@ import pytest
 import torch
 from pytorch_metric_learning.miners import MultiSimilarityMiner
 from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
 
 from encoder.errors import InputError
+from encoder.model.config import Side
 from encoder.model.weights import F32
 from tests.encoder.small_model import LINES
+from tests.encoder.small_transformer import SETTINGS
 from tests.train import tiny
 from tests.train.data_folder import THINGS, training_folder
 from tests.train.tiny import reader
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import Pair, SkippedRows, TrainingArticle
-from train.loop.datasets import Datasets, make_datasets
+from train.loop.datasets import Dataset, Datasets, concat_rows, make_datasets
 from train.loop.steps import (
     BatchSampler,
     ScoreBatch,
@@ -33,18 +36,17 @@ from train.loop.steps import (
     triplet,
     vector_loss,
 )
-from train.loop.token_rows import TokenTable
+from train.loop.token_rows import VECTORS, TokenTable
 from train.model.encoders import make_encoder
+from train.model.export import embed_tokens
 from train.recipe import KINDS, Losses, Recipe, read_recipe
-from train.teacher.minilm import WIDTH
-from train.teacher.store import VectorStore
 
 HEAT = 0.05
 
 
 def unit_rows(rows: int, seed: int = 0) -> Tensor:
     drawn = torch.randn(rows, 4, generator=torch.Generator().manual_seed(seed)).double()
-    return torch.nn.functional.normalize(drawn, dim=1)
+    return normalize(drawn, dim=1)
 
 
 def batch(seed: int = 0, posts: int = 7, articles: int = 5) -> ScoreBatch:
@@ -163,14 +165,15 @@ def test_agreement_is_the_divergence_over_articles_and_over_posts() -> None:
     assert float(agree(mine, theirs, HEAT)) == pytest.approx(expected)
 
 
+WIDTH = SETTINGS.dim
 DIRECTIONS = torch.linalg.qr(torch.randn(WIDTH, 8, generator=torch.Generator().manual_seed(1)))[0]
 
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> Datasets:
-    data = training_folder(tmp_path_factory.mktemp("data"))
-    store = VectorStore(tiny.taught(data, tmp_path_factory.mktemp("cache")), WIDTH)
-    return make_datasets(read_corpus(data, SkippedRows()), reader(), store)
+    folder = tmp_path_factory.mktemp("data")
+    corpus = read_corpus(training_folder(folder), SkippedRows())
+    return make_datasets(corpus, reader(), tiny.taught(corpus, folder / "star"))
 
 
 @pytest.fixture(scope="module")
@@ -183,12 +186,14 @@ def table(recipe: Recipe) -> TokenTable:
     return TokenTable(make_encoder("ast", recipe.model, vectors, 0))
 
 
-def only(recipe: Recipe, kind: str, **losses: float) -> Recipe:
+def only(
+    recipe: Recipe, kind: str, articles: Literal["model", "teacher"] = "model", **losses: float
+) -> Recipe:
     """The recipe with steps of one kind, and some losses if any are named."""
     kinds: dict[str, Any] = {one: float(one == kind) for one in KINDS}
     batches = replace(recipe.batches, **kinds)
     chosen = msgspec.convert(losses, Losses) if losses else recipe.losses
-    return replace(recipe, batches=batches, losses=chosen)
+    return replace(recipe, batches=batches, losses=chosen, articles=articles)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,7 +230,7 @@ def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
     own[torch.arange(4), torch.tensor([0, 1, 2, 2])] = True
     near_copy = torch.zeros_like(own)
     near_copy[0, 1] = True
-    plan = only(recipe, "pairs", triplet=1, contrastive=2, sigmoid=3, scores=4)
+    plan = only(recipe, "pairs", "teacher", triplet=1, contrastive=2, sigmoid=3, scores=4, errors=5)
     articles = [TrainingArticle("", text) for text in ("storm flood", "the river", "a match")]
     datasets = make_datasets(
         Corpus(["storm", "river", "match", "a flood"], articles, [], []), reader(), None
@@ -239,11 +244,13 @@ def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
     assert stories.teacher is not None
     lexical = torch.tensor(posts.words.dot(stories.words))
     assert lexical.count_nonzero() >= 4
+    dense = posts.teacher @ stories.teacher.T
     expected = (
         triplet(batch, 0.075)
         + 2 * contrastive(batch, 0.05)
         + 3 * pairwise_sigmoid(batch, 0.05)
-        + 4 * agree(batch.score, (posts.teacher @ stories.teacher.T + lexical) / 2, 0.05)
+        + 4 * agree(batch.score, (dense + lexical) / 2, 0.05)
+        + 5 * ((batch.score - dense) ** 2).sum() / 12
     )
     result = sampler._loss(batch, posts, stories)
     assert result.item() == pytest.approx(expected.item(), rel=1e-5)
@@ -267,7 +274,7 @@ def test_copies_of_an_article_are_never_its_negatives() -> None:
     expected = np.eye(5, dtype=bool)
     expected[[0, 1, 2, 3], [1, 0, 3, 2]] = True
     assert np.array_equal(copies(dataset), expected)
-    alike = torch.nn.functional.normalize(torch.eye(5)[[0, 1, 2, 3, 0]] + 0.001, dim=1)
+    alike = normalize(torch.eye(5)[[0, 1, 2, 3, 0]] + 0.001, dim=1)
     expected[0, 4] = expected[4, 0] = True
     assert np.array_equal(copies(replace(dataset, teacher=alike)), expected)
 
@@ -296,3 +303,52 @@ def test_a_cloze_step_cuts_a_part_out_of_an_article(
     for a, b in zip(np.diff(cut.offsets), np.diff(rest.offsets), strict=True):
         assert 8 <= a < 28
         assert a + b in long
+
+
+SHORT = [  # no token is dropped of such posts
+    Pair("a storm", TrainingArticle("", "storm of the river")),
+    Pair("the flood", TrainingArticle("", "flood and fire in the city")),
+    Pair("a match", TrainingArticle("", "game, music")),
+]
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Datasets:
+    """Few texts, all of which each step reads."""
+    corpus = Corpus([p.post for p in SHORT], [p.story for p in SHORT], [], SHORT)
+    teacher = tiny.taught(corpus, tmp_path_factory.mktemp("runs") / "star")
+    return make_datasets(corpus, reader(), teacher)
+
+
+def in_eight(dataset: Dataset) -> Tensor:
+    """The teacher's vectors in the model's width."""
+    assert dataset.teacher is not None
+    return normalize(dataset.teacher @ DIRECTIONS, dim=1)
+
+
+def test_the_teacher_can_read_the_articles_of_pairs(recipe: Recipe, short: Datasets) -> None:
+    plan, tokens = only(recipe, "pairs", "teacher", contrastive=1), table(recipe)
+    step = BatchSampler(plan, short, DIRECTIONS).step(tokens, 5)
+    posts = torch.tensor(embed_tokens(tokens.model, short.pair_posts.tokens, Side.POST, 0).dense)
+    score = posts @ in_eight(short.pair_articles).T / HEAT
+    expected = (cross_entropy(score, torch.arange(3)) + cross_entropy(score.T, torch.arange(3))) / 2
+    assert step.loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    step.loss.backward()  # type: ignore[no-untyped-call]
+    gradient = step.rows.leaves[VECTORS].grad
+    assert gradient is not None
+    moved = set(step.rows.rows[gradient.any(1)].tolist())
+    assert moved == set(short.pair_posts.tokens.ids.tolist())
+    assert not moved >= set(short.pair_articles.tokens.ids.tolist())
+
+
+def test_a_post_learns_its_scores_with_articles(recipe: Recipe, short: Datasets) -> None:
+    plan, tokens = only(recipe, "posts", "teacher", vectors=1, errors=7), table(recipe)
+    step = BatchSampler(plan, short, DIRECTIONS).step(tokens, 5)
+    posts = torch.tensor(embed_tokens(tokens.model, short.posts.tokens, Side.POST, 0).dense)
+    teacher, articles = in_eight(short.posts), in_eight(short.articles)
+    errors = (posts @ articles.T - teacher @ articles.T) ** 2
+    expected = vector_loss(posts, teacher) + 7 * errors.sum() / 9
+    assert step.loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    none = replace(short, articles=concat_rows((short.articles, np.array([], np.int64))))
+    alone = BatchSampler(plan, none, DIRECTIONS).step(tokens, 5).loss
+    assert alone.item() == pytest.approx(vector_loss(posts, teacher).item(), rel=1e-4)

@@ -1,13 +1,17 @@
 import gzip
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from encoder.model.siamese import Siamese
+from encoder.model.star_settings import BEFORE
+from encoder.readers.star_chunks import END, START
 from encoder.score.lexical import SLOTS, Idf, slot
 from encoder.text.tokenizer import Tokenizer
 from encoder.text.vocabulary import WordLevel, WordPiece
@@ -15,11 +19,11 @@ from tests.encoder.small_model import LINES
 from tests.train import tiny
 from train.data.corpus import Corpus
 from train.data.readers import Pair, TrainingArticle
-from train.model.start import TOKENS, frequent_words, main_directions, make_start, read_vectors
+from train.model.start import frequent_words, main_directions, make_start, read_vectors
 from train.recipe import Recipe, TokenOptions, read_recipe
 from train.run import make_model
-from train.teacher.minilm import WIDTH
-from train.teacher.store import VectorStore
+from train.teacher.star import StarTeacher
+from train.transformer.mpnet import padded
 
 GLOVE = "the 0.1 -0.2 3e-1\n. . . 1 2 3\nCafé 4 5 6\n\x85 7 8 9\n"
 WORD2VEC = "4 3\n" + GLOVE.replace("\n", " \n")
@@ -81,22 +85,14 @@ TEXTS = Corpus(
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def teacher(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.model.start.Teacher", tiny.Teacher)
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> StarTeacher:
+    return tiny.taught(TEXTS, tmp_path_factory.mktemp("runs") / "star")
 
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Recipe:
     return read_recipe(str(tiny.recipe(tmp_path)))
-
-
-def stored(folder: Path) -> VectorStore:
-    store = VectorStore(folder, WIDTH)
-    stories = "Brexit. brexit and the storm, the storm", "Coronavirus. the coronavirus of the city"
-    every = [*TEXTS.posts, *(p.post for p in TEXTS.pairs), *stories]
-    store.add(every, tiny.vectors(every))
-    return store
 
 
 def test_whole_words_are_the_most_frequent_of_several_pieces() -> None:
@@ -106,9 +102,12 @@ def test_whole_words_are_the_most_frequent_of_several_pieces() -> None:
     assert frequent_words(TEXTS, pieces, 0) == []
 
 
-def test_whole_words_are_added_to_the_word_pieces(recipe: Recipe, tmp_path: Path) -> None:
-    store = stored(tmp_path / "cache")
-    start = make_start(recipe, TEXTS, store)
+@pytest.mark.parametrize("dim", [8, 12])
+def test_whole_words_are_added_to_the_word_pieces(
+    recipe: Recipe, teacher: StarTeacher, dim: int
+) -> None:
+    """Each token has the star's vector of it alone, centred."""
+    start = make_start(replace(recipe, model=replace(recipe.model, dim=dim)), TEXTS, teacher)
     assert start.vocabulary.lines()[: len(LINES)] == LINES
     whole = start.vocabulary.lines()[len(LINES) :]
     assert set(whole) == {"brexit", "coronavirus", "netanyahu"}
@@ -117,19 +116,19 @@ def test_whole_words_are_added_to_the_word_pieces(recipe: Recipe, tmp_path: Path
     )
     assert len(start.vocabulary.pieces("coronaviruses")) > 1
     assert start.directions is not None
-    raw = np.concatenate([tiny.vectors([line]) for line in [*LINES, *whole]])
-    raw = raw.astype(np.float16).astype(np.float32)
+    pieces = WordPiece.from_lines(LINES)
+    tokens = [*([i] for i in range(len(LINES))), *map(pieces.pieces, whole)]
+    chunks = [np.array([START, *(i + BEFORE for i in ids), END], np.int32) for ids in tokens]
+    with torch.inference_mode():
+        raw = np.concatenate([teacher.star.star(*padded([x])).float().numpy() for x in chunks])
     raw /= np.linalg.norm(raw, axis=1, keepdims=True)
     moved = (raw - raw[: len(LINES)].mean(0)) @ start.directions.numpy()
     moved /= np.linalg.norm(moved, axis=1, keepdims=True)
     assert np.allclose(start.vectors, moved, atol=1e-5)
-    again = make_start(recipe, TEXTS, VectorStore(tmp_path / "cache", WIDTH))
-    assert np.array_equal(again.vectors, start.vectors)
-    assert len(VectorStore(tmp_path / "cache" / TOKENS, WIDTH)) == len(LINES) + 3
 
 
-def test_idf_and_gates_are_those_of_a_count_by_hand(recipe: Recipe, tmp_path: Path) -> None:
-    start = make_start(recipe, TEXTS, stored(tmp_path / "cache"))
+def test_idf_and_gates_are_those_of_a_count_by_hand(recipe: Recipe, teacher: StarTeacher) -> None:
+    start = make_start(recipe, TEXTS, teacher)
     reader = Tokenizer(start.vocabulary, Idf(np.ones(SLOTS, np.float32)), recipe.model)
     posts = [reader.words(post, Side.POST) for post in (*TEXTS.posts, "a coronavirus")]
     sentences = [reader.words(sentence, Side.POST) for sentence in TEXTS.sentences]
@@ -148,15 +147,15 @@ def test_idf_and_gates_are_those_of_a_count_by_hand(recipe: Recipe, tmp_path: Pa
     assert start.gates[LINES.index("[PAD]")] == np.float32(1e-3)
 
 
-def test_the_main_directions_keep_the_variance_of_the_texts(tmp_path: Path) -> None:
-    store = stored(tmp_path)
-    result = main_directions(TEXTS, store, 7)
+def test_the_main_directions_keep_the_variance_of_the_texts(teacher: StarTeacher) -> None:
+    result = main_directions(TEXTS, teacher, 7)
     assert np.allclose(result.T @ result, np.eye(7), atol=1e-5)
-    seven = store.get([*TEXTS.posts, "a coronavirus"])
+    seven = teacher.texts([*TEXTS.posts, "a coronavirus"])
     unit = seven / np.linalg.norm(seven, axis=1, keepdims=True)
     assert np.allclose(np.linalg.norm(unit @ result, axis=1), 1, atol=1e-3)
-    with pytest.raises(InputError, match=r"model\.dim: 400 is more than the 384"):
-        main_directions(TEXTS, store, 400)
+    assert np.array_equal(main_directions(TEXTS, teacher, 12), np.eye(12))
+    with pytest.raises(InputError, match=r"model\.dim: 13 is more than the 12"):
+        main_directions(TEXTS, teacher, 13)
 
 
 def test_words_out_of_a_file(tmp_path: Path) -> None:
@@ -175,12 +174,18 @@ def test_words_out_of_a_file(tmp_path: Path) -> None:
         make_start(recipe, TEXTS, None)
 
 
-def test_a_model_starts_with_these_vectors_and_gates(recipe: Recipe, tmp_path: Path) -> None:
-    start = make_start(recipe, TEXTS, stored(tmp_path / "cache"))
+def test_a_model_starts_with_these_vectors_and_gates(recipe: Recipe, teacher: StarTeacher) -> None:
+    start = make_start(recipe, TEXTS, teacher)
     model = make_model(recipe, start)
     assert isinstance(model, Siamese)
     weights = model.weights()
-    np.testing.assert_allclose(weights.embedding, start.vectors, atol=1 / 254)  # in int8
+    np.testing.assert_allclose(weights.embedding, start.vectors, atol=1 / 62)  # in int8
     for side in Side:
         assert np.allclose(weights["residual.gates"][side], start.gates, rtol=1e-5)
     assert not weights["residual.gain"].any()
+
+
+def test_a_teacher_of_another_width_reads_no_articles(teacher: StarTeacher) -> None:
+    recipe = Recipe(model=AstConfig(dim=8, heads=2, head_dim=4), articles="teacher")
+    with pytest.raises(InputError, match=r"model\.dim: is not 12"):
+        make_start(recipe, TEXTS, teacher)

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ from encoder.errors import InputError
 from encoder.model.weights import F32
 from tests.train import tiny
 from train.teacher.minilm import BLOCK, CHUNK_WORDS, CHUNKS, WIDTH, chunks, with_cache
-from train.teacher.store import KEY_BYTES, TeacherPair, VectorStore
+from train.teacher.store import KEY_BYTES, VectorStore
 
 
 def vectors(count: int, start: int = 0) -> F32:
@@ -43,7 +42,7 @@ def test_what_a_crash_cut_short_is_cut_off(tmp_path: Path, keys: int, values: in
 
 def test_vectors_of_another_width_are_not_cut_off(tmp_path: Path) -> None:
     VectorStore(tmp_path, 4).add(["a", "b", "c"], vectors(3))
-    with pytest.raises(InputError, match=r"4 wide, not 6.*--cache"):
+    with pytest.raises(InputError, match=r"4 wide, not 6; name another folder"):
         VectorStore(tmp_path, 6)
     assert np.array_equal(VectorStore(tmp_path, 4).get(list("abc")), vectors(3))
 
@@ -63,7 +62,7 @@ def test_one_reads_while_another_adds_and_two_that_add_do_no_harm(tmp_path: Path
 def test_a_text_without_a_vector_is_refused_with_the_remedy(tmp_path: Path) -> None:
     store = VectorStore(tmp_path, 4)
     store.add(["a"], vectors(1))
-    with pytest.raises(InputError, match=r"train\.teach"):
+    with pytest.raises(InputError, match=r"train\.transformer\.embed"):
         store.get(["b"])
 
 
@@ -106,22 +105,3 @@ def test_what_was_read_before_a_stop_is_kept(tmp_path: Path) -> None:
     assert len(with_cache(after.texts, VectorStore(tmp_path, WIDTH))(texts)) == len(texts)
     assert len(after.texts_read) == 10
     assert not set(after.texts_read) & set(dying.texts_read)
-
-
-def test_the_cosines_of_a_pair_are_the_weighted_mean_of_its_teachers(tmp_path: Path) -> None:
-    stores = [VectorStore(tmp_path / str(width), width) for width in (4, 6)]
-    texts = ["a", "b", "c"]
-    rng = np.random.default_rng(0)
-    for store in stores:
-        store.add(texts, rng.standard_normal((3, store.width)).astype(np.float32))
-    pair = TeacherPair(stores[0], stores[1], 0.3)
-    both = pair.get(texts)
-    assert both.shape == (3, pair.width)
-    for i, j in product(range(3), repeat=2):
-        first, second = (
-            (a @ b) / np.linalg.norm(a) / np.linalg.norm(b)
-            for a, b in (store.get([texts[i], texts[j]]).astype(float) for store in stores)
-        )
-        assert both[i] @ both[j] == pytest.approx(0.7 * first + 0.3 * second, abs=1e-6)
-    with pytest.raises(InputError, match=r"train\.teach"):
-        pair.get(["d"])

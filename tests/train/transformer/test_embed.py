@@ -1,39 +1,30 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from click.testing import CliRunner
 
 from encoder.embeddings import unit_rows
 from encoder.model.config import AstConfig
-from encoder.model.star_settings import AFTER, BEFORE
 from encoder.readers.star_chunks import CHUNK_TOKENS, chunks_of
 from encoder.text.tokenizer import Tokenizer
-from tests.encoder.small_model import LINES, small_model
+from tests.encoder.small_model import small_model
 from tests.encoder.small_transformer import write_run
 from tests.train.data_folder import training_folder
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
-from train.teach import texts
-from train.teacher.store import VectorStore
+from train.teacher.star import StarTeacher, texts_to_embed
 from train.transformer import embed
-from train.transformer.mpnet import VOCABULARY, padded
+from train.transformer.mpnet import padded
 
 
-def test_every_text_has_the_stars_vector_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_text_has_the_stars_vector_once(tmp_path: Path) -> None:
     data, star = training_folder(tmp_path / "data"), write_run(tmp_path / "star")
-    lines = [f"<{i}>" for i in range(BEFORE)] + LINES + ["<mask>"] * AFTER
-    (tmp_path / VOCABULARY).write_text("\n".join(lines))
-    monkeypatch.setattr(embed, "mpnet_folder", lambda: tmp_path)
-    places = {"data": data, "star": tmp_path / "star", "cache": tmp_path / "vectors"}
-    options = [word for name, place in places.items() for word in (f"--{name}", str(place))]
+    options = ["--data", str(data), "--star", str(tmp_path / "star")]
     for _ in range(2):
         CliRunner().invoke(embed.main, options, catch_exceptions=False)
-    every = sorted(set(texts(read_corpus(data, SkippedRows()))))
-    store = VectorStore(tmp_path / "vectors", star.settings.dim)
+    every = sorted(set(texts_to_embed(read_corpus(data, SkippedRows()))))
+    store = StarTeacher(tmp_path / "star").store
     assert len(store) == len(every)
     config = AstConfig(post_tokens=CHUNK_TOKENS)
     short = [text for text in every if len(text) < CHUNK_TOKENS]

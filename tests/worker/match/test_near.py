@@ -1,7 +1,10 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
 from encoder.embeddings import Embeddings
+from encoder.model.weights import F32
 from tests.worker.event_profiles import profile
 from tests.worker.match.test_matcher import made_set, rows, score
 from worker.match.matcher import Matcher
@@ -111,8 +114,16 @@ POST = Post("1", "x", "near")
 LOW = np.float32(0.125)
 
 
+class FakeThresholds:
+    near_rates = None
+
+    def scores_reached(self, rows: Embeddings, rate: float) -> F32:
+        return np.full(len(rows), rate, np.float32)
+
+
 def watch() -> NearWatch:
-    return NearWatch(lambda rows, rate: np.full(len(rows), rate, np.float32))
+    automatic: Any = FakeThresholds()
+    return NearWatch(automatic)
 
 
 def near_to(watch: NearWatch, edges: Edges, event: str) -> None:

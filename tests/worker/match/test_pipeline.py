@@ -29,8 +29,10 @@ from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.match import pipeline as pipeline_module
 from worker.match.matcher import Matcher
 from worker.match.pipeline import Outcome, Pipeline
+from worker.match.records import RecordRules
 from worker.posts import read as reading
 from worker.posts.read import PostRules, Reason
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 
@@ -111,14 +113,14 @@ def test_matches_beyond_the_limit_are_counted_and_why_is_optional() -> None:
     seeds = seed_set(threshold=0.001)
     message = mail("1", "storm in the city music game police cat")
     whole = json.loads(run([message], seeds).records[0].value or b"")
-    short = run([message], seeds, max_matches=2)
+    short = run([message], seeds, made=RecordRules(most=2))
     cut = json.loads(short.records[0].value or b"")
     assert whole["matched"] == cut["matched"] == len(whole["matches"]) > 2
     assert cut["matches"] == whole["matches"][:2]
     assert sum(short.events.values()) == whole["matched"]
     scores = [match["score"] for match in whole["matches"]]
     assert scores == sorted(scores, reverse=True)
-    bare = json.loads(run([message], seeds, why=False).records[0].value or b"")
+    bare = json.loads(run([message], seeds, made=RecordRules(why=False)).records[0].value or b"")
     assert [match["why"] for match in bare["matches"]] == [[]] * len(scores)
 
 
@@ -160,6 +162,8 @@ def test_any_batching_writes_the_same_records_whatever_the_neighbours(
 
 class Failing:
     """An encoder that fails at a text, or at too many, or gives it a bad vector."""
+
+    has_star = False
 
     def __init__(self, bad: str = "", most: int = 10**9, error: type[Exception] = MemoryError):
         self.real, self.bad, self.most, self.error = small_encoder(), bad, most, error
@@ -225,7 +229,7 @@ def test_out_of_memory_while_comparing(limit: int, monkeypatch: pytest.MonkeyPat
 
     messages = posts(np.random.default_rng(4), 30)
     expected = written(run(messages), messages)
-    monkeypatch.setattr("worker.match.pipeline.Matcher", Tight)
+    monkeypatch.setattr("worker.match.readers.Matcher", Tight)
     assert written(run(messages), messages) == expected
     monkeypatch.setattr(Tight, "match", lambda *_: (_ for _ in ()).throw(MemoryError()))
     assert run(messages).rejected == Counter({Reason.OUT_OF_MEMORY: 30})
@@ -296,7 +300,7 @@ def learned_set() -> SeedSet:
     for name, text in ARTICLES.items():
         book.put(name.encode(), value(text=text, event="storm" if name in SEEDS else name))
     book.put(b"profile|storm", profile_value("storm", SEEDS))
-    return SeedEmbedder(small_encoder(), 0.01, 0.05).make(book.snapshot())
+    return SeedEmbedder(small_encoder(), ThresholdRules(0.01, 0.05)).make(book.snapshot())
 
 
 def test_a_match_names_the_profile_and_its_version() -> None:

@@ -8,6 +8,7 @@ from encoder.model.weights import F32
 from encoder.text.clean import Article
 from tests.encoder.small_model import background
 from tests.worker.small_encoder import ARTICLES, ControlTopic, book_of, same, small_encoder, value
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import json_digest
@@ -37,7 +38,7 @@ class Counting:
     def __init__(self, mix: float = 0.6) -> None:
         self.real = small_encoder(mix)
         self.digest, self.dim, self.mix = self.real.digest, self.real.dim, self.real.mix
-        self.background = self.real.background
+        self.background, self.has_star = self.real.background, False
         self.embedded: list[Article] = []
         self.cut = 0
         self.fails = False
@@ -49,14 +50,14 @@ class Counting:
         return self.real.articles(texts)
 
     def thresholds(
-        self, articles: Embeddings, rate: float, background: Embeddings | None = None
+        self, articles: Embeddings, rate: float, background: Embeddings, skim: bool
     ) -> F32:
         self.cut += len(articles)
-        return self.real.thresholds(articles, rate, background)
+        return self.real.thresholds(articles, rate, background, skim)
 
 
 def embedder(enc: Counting, rate: float = 0.01, threshold: float | None = None) -> SeedEmbedder:
-    return SeedEmbedder(enc, rate, threshold)  # type: ignore[arg-type]
+    return SeedEmbedder(enc, ThresholdRules(rate, threshold))  # type: ignore[arg-type]
 
 
 def book() -> ControlTopic:

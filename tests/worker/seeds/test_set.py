@@ -19,6 +19,7 @@ from tests.worker.small_encoder import ARTICLES, ControlTopic, seed_set, small_e
 from worker.config.limits import Limits
 from worker.json_outline import MAX_DEPTH
 from worker.posts.times import FIRST_MS, LAST_MS
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import (
     MAX_VECTOR_CHARS,
@@ -169,10 +170,13 @@ def test_a_set_holds_embeddings_thresholds_and_expiry_of_the_latest_records(
     book = ControlTopic()
     for record in log:
         book.put(*record)
-    made = SeedEmbedder(small_encoder(), 0.01, None).make(book.snapshot())
+    made = SeedEmbedder(small_encoder(), ThresholdRules(0.01)).make(book.snapshot())
     assert made.seeds == tuple(expected)
     assert made.refused == tuple(refused)
-    assert made.digest == seed_set_digest(digest_row(s, None, "auto 0.010000") for s in expected)
+    rows = {seed.id: digest_row(seed, None, "auto 0.010000") for seed in expected}
+    if any(seed.threshold for seed in expected):
+        rows["rate"] = '["rate","0.010000"]'
+    assert made.digest == seed_set_digest(rows[name] for name in sorted(rows))
     articles = small_encoder().articles([(seed.title, seed.text) for seed in expected])
     assert same_rows(made.embeddings, articles)
     automatic = small_encoder().thresholds(articles, 0.01)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.worker.event_profiles import profile, profile_value, vector_of
 from tests.worker.small_encoder import ARTICLES, ControlTopic, Mail, same, small_encoder, value
 from worker.config.limits import Limits
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.background import split_background
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import EventVector, Profile, parse_control_record
@@ -122,12 +123,14 @@ def test_a_paused_seed_is_neither_matched_nor_counted() -> None:
     topic = ControlTopic(Limits(seeds=1))
     topic.put(b"a", value(text="Dam", paused=True))
     topic.put(b"b", value(text="Fire", paused=False))
-    made = SeedEmbedder(small_encoder(), 0.01, 0.4).make(topic.snapshot())
+    made = SeedEmbedder(small_encoder(), ThresholdRules(0.01, 0.4)).make(topic.snapshot())
     assert [seed.id for seed in made.seeds] == ["b"]
     assert [seed.id for seed in made.paused] == ["a"]
     assert made.refused == ()
     alone = parse_control_state({b"b": value(text="Fire")})
-    assert made.digest == SeedEmbedder(small_encoder(), 0.01, 0.4).make(alone).digest
+    assert (
+        made.digest == SeedEmbedder(small_encoder(), ThresholdRules(0.01, 0.4)).make(alone).digest
+    )
 
 
 def test_long_keys_are_distinct_and_stored_short() -> None:
@@ -219,8 +222,8 @@ def made(result: Records, limits: Limits | None = None, **more: Any) -> SeedSet:
     book = ControlTopic(limits or Limits())
     for record in result.items():
         book.put(*record)
-    given = {"rate": 0.01, "threshold": None} | more
-    return SeedEmbedder(small_encoder(), **given).make(book.snapshot())
+    rules = ThresholdRules(**({"rate": 0.01} | more))
+    return SeedEmbedder(small_encoder(), rules).make(book.snapshot())
 
 
 def ids(result: SeedSet) -> list[str]:
@@ -314,7 +317,7 @@ def test_the_threshold_of_a_profile_is_its_own_or_configured_or_automatic() -> N
     assert made(records(threshold=0.7)).thresholds[1] == np.float32(0.7)
     assert made(records(threshold=0.7), threshold=0.3).thresholds[1] == np.float32(0.7)
     assert made(records(), threshold=0.3).thresholds.tolist() == [np.float32(0.3)] * 2
-    calibrating = split_background(small_encoder().background)[1]
+    calibrating = split_background(small_encoder().background.read)[1]
     for rate in (0.01, 0.2):
         vector = EventVector.decode(profile("storm", SEEDS)["vectors"])
         reached = sorted(vector.scores(calibrating).tolist())[-round(rate * len(calibrating))]
@@ -346,7 +349,7 @@ def test_any_batching_and_compaction_gives_the_same_set(
     log: list[tuple[bytes, bytes | None]], dropped: set[int], pauses: set[int]
 ) -> None:
     last = {key: at for at, (key, _) in enumerate(log)}
-    embedder, book = SeedEmbedder(small_encoder(), 0.01, None), ControlTopic()
+    embedder, book = SeedEmbedder(small_encoder(), ThresholdRules(0.01)), ControlTopic()
     for at, (key, record) in enumerate(log):
         if at not in dropped or last[key] == at:
             book.put(key, record)

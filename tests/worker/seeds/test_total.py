@@ -4,7 +4,8 @@ import json
 import numpy as np
 import pytest
 
-from encoder.embeddings import Embeddings, thresholds
+from encoder.embeddings import Background, Embeddings, thresholds
+from encoder.model.weights import F32
 from encoder.score.lexical import SparseRows
 from tests.worker.small_encoder import (
     ARTICLES,
@@ -17,12 +18,14 @@ from tests.worker.small_encoder import (
 )
 from worker.assembly import build_pipeline
 from worker.config import Config, MatchingConfig
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.total import passing_posts, total_rate_constant
 
 RATE = 0.02
+TOTAL = ThresholdRules(RATE, total=True)
 EVERY = {name: {"text": text} for name, text in ARTICLES.items()}
 
 
@@ -38,6 +41,12 @@ def rows(count: int, seed: int) -> Embeddings:
     return Embeddings(dense, words, 0.5, "m")
 
 
+def constant(background: Embeddings, seeds: Embeddings, cuts: F32) -> float:
+    both = np.stack([cuts, cuts], axis=1)
+    passing = passing_posts(background, None, seeds, both)
+    return total_rate_constant(passing, len(background), RATE)
+
+
 def passes(background: Embeddings, seeds: Embeddings, cuts: np.ndarray) -> int:
     return int((exact_scores(background, seeds) >= cuts).any(axis=1).sum())
 
@@ -46,7 +55,7 @@ def passes(background: Embeddings, seeds: Embeddings, cuts: np.ndarray) -> int:
 def test_the_constant_is_the_least_at_which_the_rate_holds(count: int) -> None:
     background, seeds = rows(2_000, 1), rows(count, 2)
     cuts = thresholds(background, seeds, RATE)
-    raised = total_rate_constant(passing_posts(background, seeds, cuts), background, RATE)
+    raised = constant(background, seeds, cuts)
     assert passes(background, seeds, cuts + raised + 1e-6) <= 40
     if count == 1:
         assert raised == 0
@@ -60,7 +69,7 @@ def test_copies_in_the_background_do_not_exceed_the_rate() -> None:
     background = Embeddings.concat([posts] * 20)
     seeds = rows(10, 2)
     cuts = thresholds(background, seeds, RATE)
-    raised = total_rate_constant(passing_posts(background, seeds, cuts), background, RATE)
+    raised = constant(background, seeds, cuts)
     assert 20 <= passes(background, seeds, (cuts + raised).astype(np.float32) + 1e-7) <= 40
 
 
@@ -69,11 +78,12 @@ def own_background() -> OwnBackground:
     words = sorted({word for text in ARTICLES.values() for word in text.split()})
     rng = np.random.default_rng(5)
     texts = [" ".join(rng.choice(words, 4)) for _ in range(1_000)]
-    return OwnBackground(small_encoder().posts(texts), "0123456789ab")
+    posts = Background.of_one_reader(small_encoder().posts(texts))
+    return OwnBackground(posts, "0123456789ab")
 
 
 def make(book: ControlTopic, total: bool = True, threshold: float | None = None) -> SeedSet:
-    maker = SeedEmbedder(small_encoder(), RATE, threshold, own_background(), total)
+    maker = SeedEmbedder(small_encoder(), ThresholdRules(RATE, threshold, total), own_background())
     return maker.make(book.snapshot())
 
 
@@ -100,7 +110,7 @@ def test_seeds_with_own_thresholds_and_paused_ones_do_not_count_and_expired_ones
 
 def test_changes_give_the_same_set_as_a_fresh_start() -> None:
     book = book_of(**EVERY)
-    maker = SeedEmbedder(small_encoder(), RATE, None, own_background(), True)
+    maker = SeedEmbedder(small_encoder(), TOTAL, own_background())
     maker.make(book.snapshot())
     for key, new in (
         (b"game", None),
@@ -119,20 +129,20 @@ def test_the_digest_names_the_total_rate() -> None:
     version = hashlib.sha256(
         json.dumps(["", ARTICLES["flood"]], separators=(",", ":")).encode()
     ).hexdigest()[:12]
-    rows = [["flood", version, "total 0.020000 0123456789ab"]]
+    rows = [["background", "0123456789ab"], ["flood", version, "total 0.020000"]]
     text = json.dumps(rows, separators=(",", ":"))
     assert made.digest == hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def test_a_part_of_the_seeds_takes_the_constant_of_the_whole_set() -> None:
     whole = make(book_of(**EVERY))
-    maker = SeedEmbedder(small_encoder(), RATE, None, own_background(), True)
+    maker = SeedEmbedder(small_encoder(), TOTAL, own_background())
     part = maker.make(book_of(flood=EVERY["flood"]).snapshot(), whole.raised)
     assert part.thresholds[0] == whole.thresholds[0]
 
 
 def test_a_rate_that_the_background_cannot_tell_is_refused() -> None:
-    maker = SeedEmbedder(small_encoder(), 1e-6, None, own_background(), True)
+    maker = SeedEmbedder(small_encoder(), ThresholdRules(1e-6, total=True), own_background())
     made = maker.make(book_of(**EVERY).snapshot())
     assert [each.id for each in made.refused] == sorted(EVERY)
     assert all(each.reason.startswith("matching.total_rate: ") for each in made.refused)
@@ -141,5 +151,5 @@ def test_a_rate_that_the_background_cannot_tell_is_refused() -> None:
 def test_the_configuration_sets_it_in_the_place_of_the_rate_of_each_seed() -> None:
     config = Config(matching=MatchingConfig(background_rate=0.5, total_rate=RATE))
     made = build_pipeline(small_encoder(), config)[1].make(book_of(**EVERY).snapshot())
-    alone = SeedEmbedder(small_encoder(), RATE, None, None, True).make(book_of(**EVERY).snapshot())
+    alone = SeedEmbedder(small_encoder(), TOTAL).make(book_of(**EVERY).snapshot())
     assert same(made, alone)

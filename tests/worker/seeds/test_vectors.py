@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from encoder.errors import InputError
 from tests.worker.small_encoder import ControlTopic, same, small_encoder, value
 from worker.match.matcher import Matcher
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 from worker.seeds.vectors import SeedVectors
@@ -32,19 +33,19 @@ def matches(seeds: SeedSet) -> list[np.ndarray]:
 def test_changes_lead_to_the_same_set_and_matches_as_a_fresh_start(
     changes: list[dict[str, str | None]],
 ) -> None:
-    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), 0.05, None)
+    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), ThresholdRules(0.05))
     for change in changes:
         for name, text in change.items():
             book.put(name.encode(), None if text is None else value(text=text))
         made = maker.make(book.snapshot())
-        fresh = SeedEmbedder(small_encoder(), 0.05, None).make(book.snapshot())
+        fresh = SeedEmbedder(small_encoder(), ThresholdRules(0.05)).make(book.snapshot())
         assert same(made, fresh)
         for one, other in zip(matches(made), matches(fresh), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_a_changed_seed_leaves_the_large_part_as_it_is() -> None:
-    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), 0.05, None)
+    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), ThresholdRules(0.05))
     for number, text in enumerate(TEXTS):
         book.put(f"{number:03d}".encode(), value(text=text))
     large = maker.make(book.snapshot()).vectors.parts[0]
@@ -57,7 +58,7 @@ def test_a_changed_seed_leaves_the_large_part_as_it_is() -> None:
 
 
 def test_rows_that_are_used_no_more_are_removed() -> None:
-    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), 0.05, None)
+    book, maker = ControlTopic(), SeedEmbedder(small_encoder(), ThresholdRules(0.05))
     for number in range(1_000):
         book.put(f"{number:04d}".encode(), value(text=f"{TEXTS[number % 100]} x{number}"))
     maker.make(book.snapshot())

@@ -19,6 +19,7 @@ from tests.worker.stream.fake_clients import met
 from worker.config.limits import Limits
 from worker.errors import AccessError
 from worker.metrics.registry import Metrics
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import Seed
 from worker.seeds.set import SeedSet
@@ -69,7 +70,7 @@ class ControlBench:
             self.reasons.append((reason, state(control) if control.seeds else None))
 
         control = Control(consumer, TOPIC, self.metrics, Limits(), self.check, note)
-        embedder = SeedEmbedder(small_encoder(), 0.01, 0.4)
+        embedder = SeedEmbedder(small_encoder(), ThresholdRules(0.01, 0.4))
         await control.start()
 
         def make(state: ControlState) -> SeedSet:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 from aiokafka import TopicPartition
 
 from tests.worker.small_encoder import Mail, mail, seed_set, small_encoder, value
@@ -17,6 +16,7 @@ from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline, timestamps_of
 from worker.match.records import MatchRecord, Record
 from worker.metrics.registry import Metrics
+from worker.seeds.automatic import AutomaticThresholds, ThresholdRules
 from worker.stream.flow import Flow, Matching, Output, group_matches
 from worker.stream.ledger import Batch, Ledger
 from worker.stream.offsets import Positions
@@ -64,7 +64,7 @@ class Bench:
         pipeline: Any = self.pipeline
         delivery: Any = self.delivery
         self.flow = Flow(
-            Matching(pipeline, NearWatch(lambda rows, _: np.zeros(len(rows), np.float32))),
+            Matching(pipeline, NearWatch(AutomaticThresholds(small_encoder(), ThresholdRules()))),
             lambda: seeds,
             Output(delivery, TopicsConfig()),
             self.ledger,

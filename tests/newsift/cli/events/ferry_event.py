@@ -16,6 +16,7 @@ from tests.worker.small_encoder import ControlTopic
 from worker.match.pipeline import Pipeline
 from worker.match.records import MatchRecord
 from worker.match.reservoir import draw_key
+from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, parse_control_record
 from worker.seeds.set import SeedSet
@@ -89,7 +90,7 @@ def seed_set(kafka: Kafka, enc: Encoder, without: bytes | None = None) -> SeedSe
     for record in kafka.records(SEEDS):
         if record.key != without:
             book.put(record.key, record.value)
-    return SeedEmbedder(enc, 0.001, None).make(book.snapshot())
+    return SeedEmbedder(enc, ThresholdRules(0.001)).make(book.snapshot())
 
 
 def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:

@@ -1,0 +1,193 @@
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+import encoder
+from encoder.embeddings import EVERY_POST, Background, Embeddings
+from encoder.model.weights import F32
+from encoder.model_directory import write_model
+from tests.encoder.small_model import background
+from tests.encoder.small_transformer import model_with_star
+from tests.worker.small_encoder import ARTICLES, book_of, same
+from worker.match.near import NearWatch
+from worker.match.readers import MatchOptions, PostMatcher
+from worker.seeds.automatic import EVERY_FACTOR, ThresholdRules
+from worker.seeds.background import OwnBackground
+from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.set import SeedSet
+
+RATE, FACTOR = 0.05, 3.0
+RULES = ThresholdRules(RATE, read_factor=FACTOR)
+
+
+@cache
+def two_readers() -> encoder.Encoder:
+    with TemporaryDirectory() as folder:
+        write_model(path := Path(folder) / "model", model_with_star())
+        return encoder.load(path, device="cpu", threads=1)
+
+
+class Counting:
+    """Counts the texts that are read."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(two_readers(), name)
+
+    def posts(self, texts: list[str], threads: int | None = None) -> Embeddings:
+        self.texts += texts
+        return two_readers().posts(texts, threads=threads)
+
+
+def made(rules: ThresholdRules, **own: float) -> SeedSet:
+    seeds = {name: {"text": text} | ({"threshold": own[name]} if name in own else {})
+             for name, text in ARTICLES.items()}  # fmt: skip
+    return SeedEmbedder(two_readers(), rules).make(book_of(**seeds).snapshot())
+
+
+def cuts_of_a_slow_loop(seeds: SeedSet, rate: float, factor: float) -> tuple[F32, F32]:
+    """The thresholds and skim thresholds, from sorted scores of the background."""
+    both = two_readers().background
+    scores, near = (b.similarity(seeds.embeddings) for b in (both.read, both.skim))
+    cuts, skim_cuts = [], []
+    for column, approximate in zip(scores.T, near.T, strict=True):
+        least = sorted(approximate)[-round(factor * rate * len(both))]
+        read = [score for score, a in zip(column, approximate, strict=True) if a >= least]
+        skim_cuts.append(least)
+        cuts.append(sorted(read)[-round(rate * len(both))])
+    return np.array(cuts), np.array(skim_cuts)
+
+
+def test_automatic_thresholds_are_those_of_a_slow_loop() -> None:
+    seeds = made(RULES)
+    cuts, skim_cuts = cuts_of_a_slow_loop(seeds, RATE, FACTOR)
+    assert seeds.thresholds.tolist() == cuts.tolist()
+    assert seeds.skim_thresholds is not None
+    assert seeds.skim_thresholds.tolist() == skim_cuts.tolist()
+
+
+def test_a_looser_threshold_lowers_the_skim_threshold_by_as_much() -> None:
+    automatic = made(RULES)
+    assert automatic.skim_thresholds is not None
+    names = [seed.id for seed in automatic.seeds]
+    moves = dict(zip(names, (-0.05, 0.05, -0.2, 0.0), strict=True))
+    own = {n: float(t) + moves[n] for n, t in zip(names, automatic.thresholds, strict=True)}
+    seeds = made(RULES, **own)
+    assert seeds.skim_thresholds is not None
+    expected = [
+        cut + min(moves[name], 0)
+        for name, cut in zip(names, automatic.skim_thresholds.tolist(), strict=True)
+    ]
+    assert seeds.skim_thresholds.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("rules", [
+    ThresholdRules(RATE, read_factor=EVERY_FACTOR), ThresholdRules(0.5, read_factor=2),
+    ThresholdRules(1e-9, threshold=0.3),
+])  # fmt: skip
+def test_every_post_is_read(rules: ThresholdRules) -> None:
+    seeds = made(rules)
+    assert seeds.skim_thresholds is not None
+    assert set(seeds.skim_thresholds.tolist()) == {float(EVERY_POST)}
+    assert len(seeds) == len(ARTICLES)
+
+
+def test_the_constant_of_a_total_rate_is_added_to_both() -> None:
+    alone, together = made(RULES), made(ThresholdRules(RATE, total=True, read_factor=FACTOR))
+    assert alone.skim_thresholds is not None
+    assert together.skim_thresholds is not None
+    assert together.raised > 0
+    raised = np.float64(together.raised)
+    assert together.thresholds.tolist() == (alone.thresholds + raised).astype(np.float32).tolist()
+    skim = (alone.skim_thresholds + raised).astype(np.float32)
+    assert together.skim_thresholds.tolist() == skim.tolist()
+    both, A = two_readers().background, together.embeddings
+    passes = (both.read.similarity(A) >= together.thresholds) & (both.skim.similarity(A) >= skim)
+    assert 0 < passes.any(axis=1).sum() <= RATE * len(both)
+
+
+@pytest.mark.parametrize("most", [1, 10])
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_a_pair_matches_where_both_scores_reach_their_thresholds(
+    most: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.match.readers.PAIRS_AT_ONCE", at_once)
+    texts = [*background(200), *ARTICLES.values(), *ARTICLES.values()]
+    enc, seeds = Counting(), made(RULES)
+    Q, P = two_readers().skim(texts), two_readers().posts(texts)
+    near, exact = Q.similarity(seeds.embeddings), P.similarity(seeds.embeddings)
+    assert seeds.skim_thresholds is not None
+    matcher = PostMatcher(enc, seeds, MatchOptions(most=most))  # type: ignore[arg-type]
+    result = matcher.match(texts, Q, np.zeros(len(texts), np.int64))
+
+    reached = near >= seeds.skim_thresholds
+    expected = reached & (exact >= seeds.thresholds)
+    assert result.rows.tolist() == np.flatnonzero(reached.any(axis=1)).tolist()
+    assert sorted(enc.texts) == sorted({texts[row] for row in result.rows})
+    assert (expected != (exact >= seeds.thresholds)).any()  # the skim threshold decides, too
+    assert result.pairs.counts.tolist() == expected.sum(axis=1).tolist()
+    assert result.pairs.hits.tolist() == expected.sum(axis=0).tolist()
+    listed = [
+        (post, seed) for post in range(len(texts))
+        for seed in sorted(np.flatnonzero(expected[post]), key=lambda s: -exact[post, s])[:most]
+    ]  # fmt: skip
+    pairs = result.pairs
+    assert list(zip(pairs.posts.tolist(), pairs.seeds.tolist(), strict=True)) == listed
+    assert pairs.scores.tolist() == [exact[pair] for pair in listed]
+    matching = P[np.flatnonzero(expected.any(axis=1))]
+    assert np.array_equal(result.matching.dense, matching.dense)
+
+
+def test_near_misses_are_posts_that_were_read() -> None:
+    texts = [*background(300), *ARTICLES.values()]
+    embedder = SeedEmbedder(two_readers(), RULES)
+    seeds = embedder.make(book_of(**{n: {"text": t} for n, t in ARTICLES.items()}).snapshot())
+    edges = NearWatch(embedder.automatic).edges(seeds)
+    low = two_readers().thresholds(seeds.embeddings[:1], RATE * FACTOR)
+    assert edges.edges[0, -1] == min(low[0], seeds.thresholds[0])
+    matcher = PostMatcher(two_readers(), seeds, MatchOptions(edges=edges))
+    result = matcher.match(texts, two_readers().skim(texts), np.zeros(len(texts), np.int64))
+    assert result.pairs.nears is not None
+    assert len(result.pairs.nears.posts) > 0
+    assert set(result.pairs.nears.posts.tolist()) <= set(result.rows.tolist())
+
+
+def test_a_skimming_reader_reads_no_post() -> None:
+    enc, seeds, texts = Counting(), made(ThresholdRules(RATE, reader="skim")), background(200)
+    assert seeds.skim_thresholds is None
+    approximate = two_readers().thresholds(seeds.embeddings, RATE, skim=True)
+    assert seeds.thresholds.tolist() == approximate.tolist()
+    Q = two_readers().skim(texts)
+    result = PostMatcher(enc, seeds, MatchOptions()).match(  # type: ignore[arg-type]
+        texts, Q, np.zeros(len(texts), np.int64)
+    )
+    assert enc.texts == []
+    expected = (Q.similarity(seeds.embeddings) >= seeds.thresholds).sum(axis=1)
+    assert result.pairs.counts.tolist() == expected.tolist()
+
+
+def test_an_own_background_holds_both_readers_vectors(tmp_path: Path) -> None:
+    enc, texts = two_readers(), background(150)
+    both = Background(enc.posts(texts), enc.skim(texts))
+    both.save(tmp_path / "own.safetensors")
+    loaded = Background.load(tmp_path / "own.safetensors")
+    assert np.array_equal(loaded.skim.dense, both.skim.dense)
+    assert np.array_equal(loaded.read.dense, both.read.dense)
+    assert not loaded.has_one_reader
+    book = book_of(**{name: {"text": text} for name, text in ARTICLES.items()}).snapshot()
+    first, second = (
+        SeedEmbedder(enc, RULES, OwnBackground(b, "0" * 12)).make(book) for b in (both, loaded)
+    )
+    assert same(first, second)
+    assert not np.array_equal(first.thresholds, made(RULES).thresholds)
+
+
+def test_what_else_decides_about_matches_is_in_the_digest() -> None:
+    rules = [RULES, ThresholdRules(RATE), ThresholdRules(RATE, reader="skim"),
+             ThresholdRules(RATE, read_factor=EVERY_FACTOR)]  # fmt: skip
+    assert len({made(one).digest for one in rules}) == len(rules)

@@ -1,0 +1,121 @@
+"""Automatic thresholds: the scores that a share of the background reaches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+
+from encoder.embeddings import EVERY_POST, Background, Embeddings
+from encoder.encoder import Encoder
+from encoder.errors import InputError
+from encoder.model.weights import F32
+from worker.seeds.background import OwnBackground, calibrating_rows
+from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
+from worker.seeds.vectors import SeedVectors
+
+Reader = Literal["read", "skim"]
+RATE, READ_FACTOR = 0.001, 5.0
+EVERY_FACTOR = float("inf")  # every post is read
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdRules:
+    """How the thresholds of seeds are found, as the configuration says."""
+
+    rate: float = RATE  # of each seed or, with `total`, of all seeds together
+    threshold: float | None = None  # in place of automatic ones
+    total: bool = False
+    reader: Reader = "read"
+    read_factor: float = READ_FACTOR
+
+
+class AutomaticThresholds:
+    """Finds the thresholds and skim thresholds of one model, background and rate."""
+
+    def __init__(
+        self, enc: Encoder, rules: ThresholdRules, own_background: OwnBackground | None = None
+    ) -> None:
+        self._enc, self._rules = enc, rules
+        self.background = own_background.posts if own_background else enc.background
+        self.reads = enc.has_star and rules.reader == "read"
+        self.skims_alone = enc.has_star and rules.reader == "skim"
+        self.too_fine = self._rate_error(self.background)
+        self._passing: dict[str, PassingPosts] = {}  # by content; with a total rate
+
+    def scores_reached(self, rows: Embeddings, rate: float) -> F32:
+        """The score that this share of the background reaches with each seed: [k]."""
+        if len(self.background) * rate < 1:
+            return np.full(len(rows), np.inf, np.float32)  # nobody can tell
+        return self._enc.thresholds(rows, rate, self.judging, skim=self.skims_alone)
+
+    @property
+    def judging(self) -> Embeddings:
+        """The background as the reader sees it whose scores decide."""
+        return self.background.skim if self.skims_alone else self.background.read
+
+    @property
+    def near_rates(self) -> tuple[float, float] | None:
+        """The shares of the background at which near misses end, where not every post is read."""
+        rate, factor = self._rules.rate, self._rules.read_factor
+        every = not self.reads or rate * factor >= 1
+        return None if every else (rate * sqrt(factor), rate * factor)
+
+    @cached_property
+    def calibrating(self) -> Background:
+        """The posts that no profile learns from."""
+        return self.background[calibrating_rows(self.background.read)]
+
+    @cached_property
+    def too_fine_for_profiles(self) -> str:
+        return self._rate_error(self.calibrating)
+
+    def of_articles(self, articles: Embeddings) -> F32:
+        """The threshold and the skim threshold of each article: [k, 2]."""
+        return self._find(articles, self.background, self.too_fine)
+
+    def of_profiles(self, profiles: Embeddings) -> F32:
+        return self._find(profiles, self.calibrating, self.too_fine_for_profiles)
+
+    def total_constant(
+        self, contents: Mapping[str, int], vectors: SeedVectors, thresholds: F32
+    ) -> float:
+        """The constant that is added to all automatic thresholds to hold the total rate.
+
+        `contents` are the places of seeds by their content, `thresholds` those of all seeds [k, 2].
+        """
+        passing = self._passing
+        self._passing = {content: passing[content] for content in contents if content in passing}
+        new = [content for content in contents if content not in self._passing]
+        rows = np.array([contents[content] for content in new], np.int64)
+        skim = self.background.skim if self.reads else None
+        found = passing_posts(self.judging, skim, vectors[rows], thresholds[rows])
+        self._passing |= zip(new, found, strict=True)
+        return total_rate_constant(self._passing.values(), len(self.background), self._rules.rate)
+
+    def _find(self, rows: Embeddings, background: Background, too_fine: str) -> F32:
+        """Without a background that is large enough every post is read, and no score is enough."""
+        found = np.full((len(rows), 2), EVERY_POST, np.float32)
+        if too_fine:
+            found[:, 0] = np.inf
+        elif self.reads:
+            rules = self._rules
+            factor = min(rules.read_factor, 1 / rules.rate)
+            found.T[:] = self._enc.match_thresholds(rows, rules.rate, factor, background)
+        else:
+            found[:, 0] = self._score_reached(rows, background)
+        return found
+
+    def _score_reached(self, rows: Embeddings, background: Background) -> F32:
+        posts = background.skim if self.skims_alone else background.read
+        return self._enc.thresholds(rows, self._rules.rate, posts, skim=self.skims_alone)
+
+    def _rate_error(self, background: Background) -> str:
+        """Why the background is too small for this rate; empty if it is not."""
+        try:
+            self._score_reached(self._enc.background.read[:0], background)
+        except InputError as error:
+            return f"matching.{'total' if self._rules.total else 'background'}_{error}"
+        return ""
