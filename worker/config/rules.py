@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -108,6 +109,7 @@ def are_languages(text: str) -> bool:
     return all(LANGUAGE.fullmatch(part.strip()) for part in text.split(","))
 
 
+ALL = "all"  # a number without an end, as a word
 TRUE_OR_FALSE = Rule("true or false", lambda _: True)
 LINE = Rule("a text on one line", is_one_line)
 FILE_PATH = Rule("the path of a file", is_one_line)
@@ -117,6 +119,6 @@ KAFKA_NAME = Rule(
 )
 SERVERS = Rule("host:port, or several with commas between", are_servers)
 LANGUAGES = Rule("a language such as en or pt-BR, or a list of them", are_languages, listed=True)
-READ_FACTOR = Rule("a number of at least 1, or all", lambda x: x >= 1, words={"all": float("inf")})
+READ_FACTOR = Rule("a number of at least 1, or all", lambda x: x >= 1, words={ALL: inf})
 RATE = Rule("a number above 0 and below 1", lambda x: 0 < x < 1)
 THRESHOLD = Rule("a number above 0 and at most 1", lambda x: 0 < x <= 1)

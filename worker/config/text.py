@@ -2,11 +2,13 @@
 
 import json
 import re
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from worker.config import KEYS, Config
 from worker.config.load import NULL_TEXTS, LoadedConfig
+from worker.config.rules import ALL
 from worker.config.secret import HIDDEN_TEXT, Secret
 
 PLAIN_SCALAR = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,-]*(?<!:)")
@@ -42,14 +44,16 @@ def render_config(loaded: LoadedConfig) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if value == inf:
+        return ALL
     return str(value) if isinstance(value, Path | Secret) else value
 
 
 def _to_yaml(value: Any) -> str:
     if value is None or isinstance(value, Secret):
         return "null"
-    if isinstance(value, str | Path):
-        text = str(value)
-        is_plain = PLAIN_SCALAR.fullmatch(text) and text not in NULL_TEXTS
-        return text if is_plain else json.dumps(text, ensure_ascii=False)
+    value = _plain(value)
+    if isinstance(value, str):
+        is_plain = PLAIN_SCALAR.fullmatch(value) and value not in NULL_TEXTS
+        return value if is_plain else json.dumps(value, ensure_ascii=False)
     return json.dumps(value)

@@ -5,6 +5,7 @@ import logging
 import os
 import pickle
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,15 @@ def test_the_rendered_configuration_can_be_read_again(file: Path, host: str) -> 
     loaded = load(None, {"NEWSIFT_WEB__HOST": host, "NEWSIFT_MATCHING__THRESHOLD": "0.25",
                          "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL",
                          "NEWSIFT_KAFKA__CA_FILE": f"/{host}"})  # fmt: skip
+    file.write_text(render_config(loaded), "utf-8")
+    assert load_config(file, {}) == loaded.config
+
+
+@pytest.mark.parametrize(("text", "value", "shown"), [("all", inf, "all"), ("7", 7.0, 7.0)])
+def test_a_number_may_be_a_word(file: Path, text: str, value: float, shown: object) -> None:
+    loaded = load(None, {"NEWSIFT_MATCHING__READ_FACTOR": text})
+    assert loaded.config.matching.read_factor == value
+    assert to_values(loaded.config)["matching"]["read_factor"] == shown
     file.write_text(render_config(loaded), "utf-8")
     assert load_config(file, {}) == loaded.config
 
