@@ -334,8 +334,9 @@ def _result_rows(
     (embeddings, found), A = comparison.match(posts), seeds.embeddings
     matched = found.pairs
     highest, closest = (column[:, 0] for column in embeddings.search(A, 1))  # [n], [n]
-    read_scores, read_closest = found.vectors.search(A, 1)
-    highest[found.rows], closest[found.rows] = read_scores[:, 0], read_closest[:, 0]
+    if comparison.matcher.skims:
+        read_scores, read_closest = found.vectors.search(A, 1)
+        highest[found.rows], closest[found.rows] = read_scores[:, 0], read_closest[:, 0]
     highest[matched.posts], closest[matched.posts] = matched.scores, matched.seeds
     matches, texts = matched.posts.tolist(), [post.text for post in posts]
     pairs = list(zip(matches, matched.seeds.tolist(), strict=True))

@@ -39,7 +39,7 @@ def train(
     """Train a model by RECIPE, a name that ships or a YAML file.
 
     A stopped run resumes from its last checkpoint and gives the same model. `newsift train
-    default` makes the skimming reader of the model that ships.
+    default` makes the gated mean that skims for a star.
     """
     from train.recipe import read_recipe
 

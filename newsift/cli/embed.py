@@ -79,8 +79,8 @@ class TextBatches:
 @click.option("--skip-bad", is_flag=True, help="Skip rows that cannot be read.")
 @model_options
 def embed(
-    file: Path, out: Path, articles: bool, skim: bool, file_options: FileOptions,
-    skip_bad: bool, model: ModelConfig,
+    file: Path, out: Path, file_options: FileOptions, skip_bad: bool, model: ModelConfig,
+    **kinds: bool,
 ) -> None:  # fmt: skip
     """Turn the texts of FILE, or of standard input, into embeddings.
 
@@ -89,6 +89,7 @@ def embed(
     lines. Memory does not grow with the input; --out takes about 1.3 KB of disk for each row, and
     as much again until it is complete.
     """
+    articles, skim = kinds["articles"], kinds["skim"]
     if skim and articles:
         raise click.UsageError("--skim is for posts: articles are always read; leave one out")
     files = find_files([file])

@@ -2,14 +2,16 @@
 
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
+from encoder.encoder import Encoder, load
 from encoder.model.star_settings import AFTER, BEFORE, StarSettings
 from encoder.model.star_transformer import StarTransformer
 from encoder.model.star_weights import StarWeights
 from encoder.model.weights import I32
-from encoder.model_directory import Model
+from encoder.model_directory import Model, write_model
 from encoder.readers.star_chunks import chunks_of
 from encoder.text.tokenizer import Tokenizer
 from tests.encoder.small_model import LINES, background, small_model
@@ -37,6 +39,13 @@ def model_with_star() -> Model:
     model = small_model()
     tokens = Tokenizer(model.vocabulary, None, model.weights.config).posts(background())
     return with_star(model, small_star(chunks_of(tokens.ids, tokens.offsets)[0]), background())
+
+
+@cache
+def two_readers() -> Encoder:
+    with TemporaryDirectory() as folder:
+        write_model(path := Path(folder) / "model", model_with_star())
+        return load(path, device="cpu", threads=1)
 
 
 def write_run(folder: Path) -> StarTransformer:

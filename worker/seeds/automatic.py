@@ -18,7 +18,6 @@ from worker.seeds.vectors import SeedVectors
 
 Reader = Literal["read", "skim"]
 RATE, READ_FACTOR = 0.001, 5.0
-EVERY_FACTOR = float("inf")  # every post is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class ThresholdRules:
     threshold: float | None = None  # in place of automatic ones
     total: bool = False
     reader: Reader = "read"
-    read_factor: float = READ_FACTOR
+    read_factor: float = READ_FACTOR  # inf: every post is read
 
 
 class AutomaticThresholds:

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import encoder
 from encoder import Embeddings
+from tests.encoder.small_transformer import two_readers
 from tests.worker.fake_command import Command, FakeEncoder
 
 ROWS = (
@@ -52,6 +54,20 @@ def test_batches_are_bounded_and_in_order(
     newsift("embed", "--out", out, stdin="\n".join(texts).encode())
     assert [batch for _, batch in fake.calls] == [["a", "b", "c"], ["d" * 25], ["e", "f"]]
     assert np.array_equal(Embeddings.load(out).dense, FakeEncoder().posts(texts).dense)
+
+
+def test_posts_may_be_skimmed(
+    newsift: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enc, texts = two_readers(), ["storm flood", "river"]
+    monkeypatch.setattr(encoder, "load", lambda *_, **__: enc)
+    out = tmp_path / "skimmed.safetensors"
+    assert newsift("embed", "--skim", "--out", out, stdin="\n".join(texts).encode()).code == 0
+    result = Embeddings.load(out)
+    assert result.skimmed
+    assert np.array_equal(result.dense, enc.skim(texts).dense)
+    assert not np.array_equal(result.dense, enc.posts(texts).dense)
+    assert newsift("embed", "--skim", "--articles", stdin=ROWS).code == 2
 
 
 BAD = [

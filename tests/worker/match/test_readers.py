@@ -1,33 +1,24 @@
-from functools import cache
+from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
-import encoder
 from encoder.embeddings import EVERY_POST, Background, Embeddings
 from encoder.model.weights import F32
-from encoder.model_directory import write_model
 from tests.encoder.small_model import background
-from tests.encoder.small_transformer import model_with_star
+from tests.encoder.small_transformer import two_readers
+from tests.worker.event_profiles import profile_value, vector_of
 from tests.worker.small_encoder import ARTICLES, book_of, same
 from worker.match.near import NearWatch
 from worker.match.readers import MatchOptions, PostMatcher
-from worker.seeds.automatic import EVERY_FACTOR, ThresholdRules
+from worker.seeds.automatic import Reader, ThresholdRules
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 
 RATE, FACTOR = 0.05, 3.0
 RULES = ThresholdRules(RATE, read_factor=FACTOR)
-
-
-@cache
-def two_readers() -> encoder.Encoder:
-    with TemporaryDirectory() as folder:
-        write_model(path := Path(folder) / "model", model_with_star())
-        return encoder.load(path, device="cpu", threads=1)
 
 
 class Counting:
@@ -87,7 +78,7 @@ def test_a_looser_threshold_lowers_the_skim_threshold_by_as_much() -> None:
 
 
 @pytest.mark.parametrize("rules", [
-    ThresholdRules(RATE, read_factor=EVERY_FACTOR), ThresholdRules(0.5, read_factor=2),
+    ThresholdRules(RATE, read_factor=inf), ThresholdRules(0.5, read_factor=2),
     ThresholdRules(1e-9, threshold=0.3),
 ])  # fmt: skip
 def test_every_post_is_read(rules: ThresholdRules) -> None:
@@ -171,6 +162,29 @@ def test_a_skimming_reader_reads_no_post() -> None:
     assert result.pairs.counts.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("reader", ["read", "skim"])
+def test_a_promise_keeps_its_skim_threshold_and_holds_for_posts_that_are_read(
+    reader: Reader,
+) -> None:
+    enc, names = two_readers(), {"flood": ARTICLES["flood"]}
+    vectors = vector_of(list(names.values()), enc=enc).encode()
+    book = book_of(flood={"text": ARTICLES["flood"], "event": "storm"})
+    own = {"vectors": vectors, "model": enc.digest, "threshold": 0.9}
+    numbers = []
+    for more in ({"skim_threshold": 0.8, "promise": {}}, {"threshold": None}):
+        book.put(b"profile|storm", profile_value("storm", names, **own | more))
+        seeds = SeedEmbedder(enc, ThresholdRules(RATE, reader=reader)).make(book.snapshot())
+        assert [seed.id for seed in seeds.seeds] == ["profile|storm"]
+        numbers.append((seeds.thresholds.tolist(), seeds.skim_thresholds))
+    (promised, skim), (automatic, _) = numbers
+    if reader == "skim":
+        assert (promised, skim) == (automatic, None)
+        return
+    assert promised == [np.float32(0.9)] != automatic
+    assert skim is not None
+    assert skim.tolist() == [np.float32(0.8)]
+
+
 def test_an_own_background_holds_both_readers_vectors(tmp_path: Path) -> None:
     enc, texts = two_readers(), background(150)
     both = Background(enc.posts(texts), enc.skim(texts))
@@ -189,5 +203,5 @@ def test_an_own_background_holds_both_readers_vectors(tmp_path: Path) -> None:
 
 def test_what_else_decides_about_matches_is_in_the_digest() -> None:
     rules = [RULES, ThresholdRules(RATE), ThresholdRules(RATE, reader="skim"),
-             ThresholdRules(RATE, read_factor=EVERY_FACTOR)]  # fmt: skip
+             ThresholdRules(RATE, read_factor=inf)]  # fmt: skip
     assert len({made(one).digest for one in rules}) == len(rules)
