@@ -57,6 +57,7 @@ class Encoder:
         self, model: Model, readers: Readers, source: "partial[Encoder] | None" = None
     ) -> None:
         """Internal; use `load`. `source` loads the model again after unpickling."""
+        model = replace(model, star=None)  # its reader keeps what it needs of it
         self.model = model
         self.path, self.error = readers.path, (1 - model.mix) * readers.error
         self._backend, self._source, self._closed = readers.skim, source, False

@@ -22,6 +22,7 @@ from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
 from worker.match.readers import Matched, MatchOptions, PostMatcher
+from worker.match.reading import PostReader
 from worker.match.records import match_id, select_why_tokens, shortest_float
 from worker.posts.outcome import PLATFORMS, Post
 from worker.seeds.automatic import Reader, ThresholdRules
@@ -255,7 +256,8 @@ class Sieve:
 
     def _comparison(self, most: int) -> "Comparison":
         enc = self._encoder()
-        matcher = PostMatcher(enc, self._seeds, MatchOptions(enc.threads, most))
+        reader = PostReader(enc, enc.threads)
+        matcher = PostMatcher(reader.read, self._seeds, MatchOptions(enc.threads, most))
         return Comparison(enc, matcher, self._reader == "skim")
 
 

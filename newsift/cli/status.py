@@ -45,6 +45,7 @@ def print_status(report: Row) -> None:
         "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
         f"{rates['matches']:,.1f} matches/s",
         "an hour": per_hour,
+        "reader": _reader(report["reader"]),
         "seeds": seeds_line(seeds) if seeds else NO_TOPIC,
         "matches": _output(report["matches"]),
         "dead letters": _output(report["dead_letters"]),
@@ -77,6 +78,12 @@ def _collector(collector: Row) -> str:
     gaps, seconds = collector["gaps"], collector["gap_seconds"]
     loss = f"; gaps: {gaps:,}, of those known {seconds:,.0f} s" if gaps else ""
     return f"{one_line(collector['source'])}: {state}; {position}{last_post}{loss}"
+
+
+def _reader(reader: Row) -> str:
+    if reader["name"] == "skim":
+        return "skim: scores are approximate, and no promise is in force"
+    return f"read (read_factor {reader['read_factor']})"
 
 
 def _output(output: Row) -> str:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from math import isinf
 from typing import Any, TypeVar
 
 from kafka.errors import KafkaError
@@ -15,7 +16,7 @@ from newsift.operations.seed_rows import resolve_state, rows_of
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import describe_window, hourly_rate
-from worker.config import Config
+from worker.config import Config, MatchingConfig
 from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.kafka.topics import admin_client
 from worker.posts.times import DAY_MS
@@ -103,10 +104,16 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "rates": message_rates(before, now),
         "hourly": hourly_rates(cluster, config),
         "collectors": list(list_collectors()),
+        "reader": _reader(config.matching),
         "seeds": count_seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _json_offsets(now.matches)},
         "dead_letters": {"topic": topics.rejected, "end_offsets": _json_offsets(now.rejected)},
     }
+
+
+def _reader(matching: MatchingConfig) -> Row:
+    factor = "all" if isinf(matching.read_factor) else matching.read_factor
+    return {"name": matching.reader, "read_factor": factor}
 
 
 def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnapshot:

@@ -16,7 +16,8 @@ from worker import crashpoint
 from worker.config.limits import Limits
 from worker.match.matcher import SeedPairs
 from worker.match.near import Edges, NearMissRows
-from worker.match.readers import Matched, MatchOptions, PostMatcher, deduplicate, select_rows
+from worker.match.readers import Matched, MatchOptions, PostMatcher, ReadTexts, select_rows
+from worker.match.reading import PostReader, deduplicate, do_nothing
 from worker.match.records import (
     Message,
     Origin,
@@ -82,7 +83,7 @@ READ_AT_ONCE = 64  # messages; if one is not plain, each is read alone
 MIN_DISTINCT_SHARE = 0.9
 RECORD_RULES = RecordRules()
 BEFORE_ANY_EXPIRY = np.iinfo(np.int64).min
-STAGES = {"decode": "decoded", "encode": "encoded", "match": "matched"}  # stage: its crash point
+STAGES = ("decode", "encode", "read", "match")
 
 
 @dataclass
@@ -167,28 +168,44 @@ class Pipeline:
         """`at_once` batches run at the same time and share the threads of the encoder."""
         self._threads = -(-enc.threads // at_once)
         self._enc, self._rules, self._made, self._timer = enc, rules, made, timer
+        self._reader = PostReader(enc, self._threads)
         # A model with one reader reads as quickly as it skims.
         self._embed = enc.skim if enc.has_star else enc.posts
 
     def run(
         self, messages: Sequence[Message], seeds: SeedSet, now: Callable[[], str],
-        edges: Edges | None = None,
+        edges: Edges | None = None, go_on: Callable[[], None] = do_nothing,
     ) -> Outcome:  # fmt: skip
-        """`now` gives the time as RFC 3339; `edges` turn on near misses."""
+        """`now` gives the time as RFC 3339; `edges` turn on near misses.
+
+        `go_on` is called whenever some posts have been read; what it raises ends the run if it is
+        no Exception.
+        """
         batch, start = BatchState(messages), self._timer()
         self._decode(batch)
+        crashpoint.reached("decoded")
         start = self._lap(batch, "decode", start)
         if not len(seeds):
             batch.outcome.without_seeds = len(batch.posts)
             batch.posts.clear()
         parts = list(self._encode(batch, seeds, self._embed))
+        crashpoint.reached("encoded")
         start = self._lap(batch, "encode", start)
-        matcher = self._matcher(seeds, edges)
+
+        def read(texts: Sequence[str]) -> Embeddings:
+            began = self._timer()
+            vectors = self._reader.read(texts, go_on)
+            self._lap(batch, "read", began)
+            return vectors
+
+        matcher = self._matcher(seeds, read, edges)
         moment = cache(now)
         for rows, vectors in parts:
             self._match(batch, rows, vectors, matcher, moment)
         batch.outcome.records.sort(key=lambda record: record.source)
+        crashpoint.reached("matched")
         self._lap(batch, "match", start)
+        batch.outcome.seconds["match"] -= batch.outcome.seconds["read"]
         return batch.outcome
 
     def posts_in(
@@ -202,8 +219,7 @@ class Pipeline:
 
     def _lap(self, batch: BatchState, stage: str, start: float) -> float:
         end = self._timer()
-        batch.outcome.seconds[stage] = end - start
-        crashpoint.reached(STAGES[stage])
+        batch.outcome.seconds[stage] += end - start
         return end
 
     def _decode(self, batch: BatchState) -> None:
@@ -228,8 +244,8 @@ class Pipeline:
         except Exception:  # noqa: BLE001 - one value raised it
             return [read_safely(value, *self._rules) for value in values]
 
-    def _matcher(self, seeds: SeedSet, edges: Edges | None = None) -> PostMatcher:
-        return PostMatcher(self._enc, seeds, MatchOptions(self._threads, self._made.most, edges))
+    def _matcher(self, seeds: SeedSet, read: ReadTexts, edges: Edges | None = None) -> PostMatcher:
+        return PostMatcher(read, seeds, MatchOptions(self._threads, self._made.most, edges))
 
     def _encode(
         self, batch: BatchState, seeds: SeedSet, read: Callable[..., Embeddings]
@@ -349,7 +365,7 @@ class Pipeline:
         batch, post = BatchState([ProbeMessage()]), Post("1", "plain", "first words")
         batch.posts[0] = post
         pairs = (
-            self._matcher(seeds)
+            self._matcher(seeds, self._reader.read)
             .match([post.text], self._embed([post.text]), np.zeros(1, np.int64))
             .pairs
         )

@@ -1,20 +1,18 @@
 """Two readers: every post is skimmed, and those that may match are read."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
 from encoder.embeddings import Embeddings
-from encoder.encoder import Encoder
 from encoder.model.weights import I64
 from worker.match.matcher import UNLIMITED, Matcher, SeedPairs, rank_mask
 from worker.match.near import Edges, NearMissRows
 from worker.seeds.set import SeedSet
 
 PAIRS_AT_ONCE = 2**22  # posts that are read times seeds
-T = TypeVar("T", bound=Hashable)
+ReadTexts = Callable[[Sequence[str]], Embeddings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,9 @@ class PostMatcher:
     A pair matches if its approximate score reaches the skim threshold and its score the threshold.
     """
 
-    def __init__(self, enc: Encoder, seeds: SeedSet, options: MatchOptions) -> None:
-        self.seeds, self._enc, self._options = seeds, enc, options
+    def __init__(self, read: ReadTexts, seeds: SeedSet, options: MatchOptions) -> None:
+        """`read` gives the vectors of posts that may match, where posts are skimmed."""
+        self.seeds, self._read, self._options = seeds, read, options
         skim_thresholds = seeds.skim_thresholds
         self.skims = skim_thresholds is not None
         threads = options.threads
@@ -86,11 +85,6 @@ class PostMatcher:
         exact = np.concatenate(scores)
         return Matched(SeedPairs(matching, of_seeds, exact, best, counts, hits, near), rows, read)
 
-    def _read(self, texts: Sequence[str]) -> Embeddings:
-        """A text that repeats is read once."""
-        distinct, index = deduplicate(list(texts))
-        return select_rows(self._enc.posts(distinct, threads=self._options.threads), index)
-
     def _may_match(self, judged: SeedPairs, skimmed: Embeddings) -> I64:
         """The pairs whose approximate scores reach the skim thresholds, by their numbers."""
         assert self.seeds.skim_thresholds is not None
@@ -99,10 +93,13 @@ class PostMatcher:
         return np.flatnonzero(approximate >= self.seeds.skim_thresholds[judged.seeds])
 
 
-def deduplicate(items: list[T]) -> tuple[list[T], I64]:
-    """Distinct items in order of first occurrence, and the position of each item."""
-    places = {item: place for place, item in enumerate(dict.fromkeys(items))}
-    return list(places), np.array([places[item] for item in items], np.int64)
+def share_read(seeds: SeedSet, skimmed: Embeddings) -> float:
+    """The share of some skimmed posts that these seeds have read; 0 where none is."""
+    if seeds.skim_thresholds is None or not len(skimmed):
+        return 0.0
+    times = np.full(len(skimmed), np.iinfo(np.int64).min)  # before any seed expires
+    sieve = Matcher(seeds, 1, 1, thresholds=seeds.skim_thresholds)
+    return float((sieve.match(skimmed, times).counts > 0).mean())
 
 
 def select_rows(vectors: Embeddings, rows: I64) -> Embeddings:

@@ -55,7 +55,7 @@ class BatchHistogram(Collector):
         yield HistogramMetricFamily(self._name, self._help, buckets, self._sum)
 
 
-STAGES = ("wait", "decode", "encode", "match", "group", "produce", "commit")
+STAGES = ("wait", "decode", "encode", "read", "match", "group", "produce", "commit")
 PASSED_OVER = ("no_post", "no_words", "other_language", "no_seeds")
 TOPICS = ("posts", "seeds")
 PAUSE_REASONS = ("backlog", "output", "control")
@@ -106,6 +106,8 @@ METRICS = (
     _metric("posts_read_total", Counter, "Messages read from the topic of posts"),
     _metric("posts_read_by_star_total", Counter,
          "Posts that were read by the transformer, since they may match"),
+    _metric("background_share_read", Gauge,
+         "Share of the background's posts that the present seeds would have read"),
     _metric("posts_matched_total", Counter, "Posts that matched at least one seed"),
     _metric("posts_passed_over_total", Counter, "Well-formed events that are not compared",
          "why", PASSED_OVER),
@@ -256,6 +258,9 @@ class Metrics:
         self._collectors["seed_set_info"].clear()
         self._collectors["seed_set_info"].labels(digest).set(1)
         self._changed = at
+
+    def background_share(self, share: float) -> None:
+        self._collectors["background_share_read"].set(share)
 
     def model(self, digest: str, path: str, mix: float) -> None:
         self._collectors["model_info"].clear()

@@ -144,7 +144,8 @@ class StreamService(faust.Service):  # type: ignore[misc]
                 parts.metrics.lag(partition, backlog.lag)
             parts.metrics.in_flight(len(self._ledger))
             parts.control.report_metrics()
-            dog.observe(Observation(backlogs, parts.paused, parts.flow.finished))
+            flow = parts.flow
+            dog.observe(Observation(backlogs, parts.paused, flow.finished, flow.portions_read))
 
     async def _backlogs(self, parts: WorkerParts) -> dict[int, Backlog]:
         """The backlog of each partition; empty if the broker does not answer."""

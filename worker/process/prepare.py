@@ -20,6 +20,7 @@ from worker.kafka.settings import aiokafka_producer_settings
 from worker.kafka.topics import ensure_topics, require_fit_topics
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
+from worker.match.readers import share_read
 from worker.match.records import RecordRules, encode_json
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
@@ -36,6 +37,7 @@ from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
 
 MAX_PART_STOP_S = 2.0
+SHARE_POSTS = 2000  # of the background, to estimate the share of them that is read
 THREAD_SWITCH_S = 0.001  # The event loop waits no longer for a thread that runs Python.
 log = logging.getLogger("newsift.stream")
 
@@ -106,6 +108,7 @@ class WorkerParts:
             seconds = self._config.stream.shutdown_s - 2 * MAX_PART_STOP_S
             await self.positions.settle(max(0.0, seconds))
         await stop_within(self.positions.commit(), MAX_PART_STOP_S)
+        self._ledger.drop()  # what is still being read need not be
         parts = (self.ingest, self.delivery, self.control, self.web)
         await asyncio.gather(*(stop_within(part.stop(), MAX_PART_STOP_S) for part in parts))
 
@@ -126,6 +129,9 @@ class WorkerParts:
         """The seed set of a control state, ready to match."""
         seeds = self._embedder.make(state)
         self.flow.prepare(seeds)
+        background = self._embedder.automatic.background.skim
+        sample = background[:: max(1, len(background) // SHARE_POSTS)]
+        self.metrics.background_share(share_read(seeds, sample))
         return seeds
 
     def _seeds(self) -> SeedSet:

@@ -67,6 +67,10 @@ MATCH_THREADS = min(2, os.cpu_count() or 1)
 log = logging.getLogger("newsift.stream")
 
 
+class BatchDroppedError(BaseException):
+    """Ends the work on a batch that another worker reads again; no single post is its cause."""
+
+
 class Matching(NamedTuple):
     """How a batch becomes records."""
 
@@ -101,7 +105,8 @@ class Flow:
         self._delivery, self._topics = output
         self._seeds, self._ledger, self._tenures, self._metrics = seeds, ledger, tenures, metrics
         self._executor = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
-        self._group_lock, self.finished = Lock(), 0
+        self._group_lock = Lock()
+        self.finished = self.portions_read = 0  # batches, and portions of the posts of one
 
     def prepare(self, seeds: SeedSet) -> None:
         """Prepares a seed set for matching and for near misses, before it is used."""
@@ -119,6 +124,8 @@ class Flow:
             if not is_grouped:
                 await self._ledger.wait_until(lambda: self._ledger.is_turn_of(batch))
                 await run(self._executor, self._group, batch, outcome)
+        except BatchDroppedError:
+            return Outcome()
         finally:
             self._ledger.end_turn(batch)
         return outcome
@@ -159,7 +166,13 @@ class Flow:
         """Matches a batch; also returns whether the matches are grouped already."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
-        outcome = self._pipeline.run(batch.messages, seeds, now, edges)
+
+        def go_on() -> None:
+            self.portions_read += 1
+            if not self._ledger.holds(batch):
+                raise BatchDroppedError
+
+        outcome = self._pipeline.run(batch.messages, seeds, now, edges, go_on)
         if self._ledger.holds(batch):
             self.near.add(edges, outcome.nears, len(outcome.best))
         if outcome.matched and not self._ledger.is_turn_of(batch):

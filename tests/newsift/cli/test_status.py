@@ -55,6 +55,7 @@ def test_counts_lag_seeds_and_outputs(newsift: Command, kafka: Kafka) -> None:
     assert "text: missing" in result["seeds"]["refused"]["odd\x1b"]
     assert result["matches"] == {"topic": MATCHES, "end_offsets": {"0": 0, "1": 2, "2": 0}}
     assert result["dead_letters"]["end_offsets"] == {"0": 0, "1": 0, "2": 1}
+    assert result["reader"] == {"name": "read", "read_factor": 5.0}
     output = newsift("status").out
     assert "1 live, 1 expired, 1 refused" in output
     assert "refused       odd: text: missing" in output

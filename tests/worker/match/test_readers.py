@@ -1,5 +1,6 @@
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from tests.encoder.small_transformer import two_readers
 from tests.worker.event_profiles import profile_value, vector_of
 from tests.worker.small_encoder import ARTICLES, book_of, same
 from worker.match.near import NearWatch
-from worker.match.readers import MatchOptions, PostMatcher
+from worker.match.readers import MatchOptions, PostMatcher, ReadTexts, share_read
+from worker.match.reading import PORTION_LETTERS, PostReader
 from worker.seeds.automatic import Reader, ThresholdRules
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
@@ -33,6 +35,18 @@ class Counting:
     def posts(self, texts: list[str], threads: int | None = None) -> Embeddings:
         self.texts += texts
         return two_readers().posts(texts, threads=threads)
+
+
+def reading(enc: Any) -> ReadTexts:
+    return PostReader(enc, 1).read
+
+
+def same_rows(first: Embeddings, second: Embeddings) -> bool:
+    """Whether they have the same bits."""
+    return all(
+        np.array_equal(getattr(first.lexical, name), getattr(second.lexical, name))
+        for name in ("indptr", "slots", "weights")
+    ) and np.array_equal(first.dense, second.dense)
 
 
 def made(rules: ThresholdRules, **own: float) -> SeedSet:
@@ -113,7 +127,7 @@ def test_a_pair_matches_where_both_scores_reach_their_thresholds(
     Q, P = two_readers().skim(texts), two_readers().posts(texts)
     near, exact = Q.similarity(seeds.embeddings), P.similarity(seeds.embeddings)
     assert seeds.skim_thresholds is not None
-    matcher = PostMatcher(enc, seeds, MatchOptions(most=most))  # type: ignore[arg-type]
+    matcher = PostMatcher(reading(enc), seeds, MatchOptions(most=most))
     result = matcher.match(texts, Q, np.zeros(len(texts), np.int64))
 
     reached = near >= seeds.skim_thresholds
@@ -134,6 +148,49 @@ def test_a_pair_matches_where_both_scores_reach_their_thresholds(
     assert np.array_equal(result.matching.dense, matching.dense)
 
 
+def test_texts_are_read_in_portions_and_not_again_while_they_are_kept() -> None:
+    long = f"flood {'water ' * (PORTION_LETTERS // 6)}"
+    texts = [*background(20), long, *background(5), *background(20)]
+    enc, portions = Counting(), list[int]()
+    reader = PostReader(enc, 1)  # type: ignore[arg-type]
+
+    def portion() -> None:
+        portions.append(len(enc.texts))
+
+    exact = two_readers().posts(texts)
+    for _ in range(2):
+        assert same_rows(reader.read(texts, portion), exact)
+    distinct = list(dict.fromkeys(texts))
+    assert enc.texts == distinct  # the second time none is read
+    assert portions == [distinct.index(long) + 1, len(distinct)][: len(portions)]
+    assert len(portions) == 1 + (distinct[-1] != long)
+
+
+def test_what_is_kept_of_read_texts_is_bounded() -> None:
+    texts = background(40)
+    enc = Counting()
+    reader = PostReader(enc, 1, kept_bytes=20_000)  # type: ignore[arg-type]
+    for text in texts:
+        reader.read([text])
+    reader.read(texts[-1:])
+    assert enc.texts == texts
+    reader.read(texts[:1])
+    assert enc.texts == [*texts, texts[0]]
+
+
+def test_a_reading_that_is_given_up_ends_after_a_portion() -> None:
+    enc = Counting()
+    reader = PostReader(enc, 1)  # type: ignore[arg-type]
+    texts = [f"{number} {'water ' * (PORTION_LETTERS // 6)}" for number in range(3)]
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reader.read(texts, stop)
+    assert enc.texts == texts[:1]
+
+
 def test_near_misses_are_posts_that_were_read() -> None:
     texts = [*background(300), *ARTICLES.values()]
     embedder = SeedEmbedder(two_readers(), RULES)
@@ -141,11 +198,19 @@ def test_near_misses_are_posts_that_were_read() -> None:
     edges = NearWatch(embedder.automatic).edges(seeds)
     low = two_readers().thresholds(seeds.embeddings[:1], RATE * FACTOR)
     assert edges.edges[0, -1] == min(low[0], seeds.thresholds[0])
-    matcher = PostMatcher(two_readers(), seeds, MatchOptions(edges=edges))
+    matcher = PostMatcher(reading(two_readers()), seeds, MatchOptions(edges=edges))
     result = matcher.match(texts, two_readers().skim(texts), np.zeros(len(texts), np.int64))
     assert result.pairs.nears is not None
     assert len(result.pairs.nears.posts) > 0
     assert set(result.pairs.nears.posts.tolist()) <= set(result.rows.tolist())
+
+
+def test_the_share_of_the_background_that_is_read() -> None:
+    seeds, skimmed = made(RULES), two_readers().background.skim
+    assert seeds.skim_thresholds is not None
+    reached = skimmed.similarity(seeds.embeddings) >= seeds.skim_thresholds
+    assert share_read(seeds, skimmed) == reached.any(axis=1).mean() > 0
+    assert share_read(made(ThresholdRules(RATE, reader="skim")), skimmed) == 0
 
 
 def test_a_skimming_reader_reads_no_post() -> None:
@@ -154,7 +219,7 @@ def test_a_skimming_reader_reads_no_post() -> None:
     approximate = two_readers().thresholds(seeds.embeddings, RATE, skim=True)
     assert seeds.thresholds.tolist() == approximate.tolist()
     Q = two_readers().skim(texts)
-    result = PostMatcher(enc, seeds, MatchOptions()).match(  # type: ignore[arg-type]
+    result = PostMatcher(reading(enc), seeds, MatchOptions()).match(
         texts, Q, np.zeros(len(texts), np.int64)
     )
     assert enc.texts == []

@@ -24,7 +24,7 @@ from worker.posts.read import Reason
 # Dashboards, alerts and other people's rules hold these names: a change breaks them.
 STABLE = {
     "newsift_posts_read_total": "", "newsift_posts_read_by_star_total": "",
-    "newsift_posts_matched_total": "",
+    "newsift_posts_matched_total": "", "newsift_background_share_read": "",
     "newsift_posts_passed_over_total": "why", "newsift_posts_without_seeds_total": "",
     "newsift_posts_rejected_total": "reason", "newsift_matches_total": "event",
     "newsift_event_posts_total": "event", "newsift_stories_total": "event",
@@ -97,6 +97,7 @@ def test_gauges_show_the_current_state_alone() -> None:
     metrics.count_rebalance()
     metrics.progress(123.5)
     metrics.in_flight(3)
+    metrics.background_share(0.25)
     metrics.stage("wait", 0.5)
     metrics.ready(True)
     values = by_name(metrics)
@@ -104,6 +105,7 @@ def test_gauges_show_the_current_state_alone() -> None:
         "paused": 0, "pauses_total output": 1, "pauses_total backlog": 1, "rebalances_total": 1,
         "offsets_lost_total": 7, "last_progress_timestamp_seconds": 123.5, "ready": 1,
         "in_flight_batches": 3, "stage_seconds_sum wait": 0.5, "model_info d1 0.5 torch": 1,
+        "background_share_read": 0.25,
         "lag_posts 0": 0, "lag_posts 1": 0, "seeds live": 6, "seeds refused": 0,
         "seeds expired": 1, "seeds stale": 3, "seed_set_age_seconds": 10, "seed_set_info bbbb": 1,
     }.items()  # fmt: skip

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -134,6 +135,29 @@ async def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() ->
     assert bench.consumer.commits == []
 
 
+async def test_the_posts_of_a_batch_of_an_older_assignment_are_not_read_on() -> None:
+    bench, portions = Bench(), 0
+
+    def read_for_ever(*arguments: Any) -> Outcome:
+        nonlocal portions
+        go_on = arguments[-1]
+        while True:
+            portions += 1
+            go_on()
+            bench.pipeline.running.set()
+            time.sleep(0.001)
+            assert portions < 1000 * PATIENCE_S
+
+    bench.pipeline.run = read_for_ever  # type: ignore[method-assign, assignment]
+    bench.ledger.add([Mail(b"", offset=0)])
+    work = asyncio.ensure_future(bench.sift())
+    await met(bench.pipeline.running.is_set)
+    bench.ledger.drop()
+    await work
+    assert bench.flow.portions_read == portions
+    assert bench.delivery.sent == []
+
+
 async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake() -> None:
     """The second batch is matched first, yet its copy joins what the first one has."""
     bench = Bench()
@@ -141,7 +165,7 @@ async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_ov
     slow, fast = threading.Event(), threading.Event()
     whole = Pipeline(small_encoder())
 
-    def matched(messages: Sequence[Any], _: object, now: Any, __: object) -> Outcome:
+    def matched(messages: Sequence[Any], _: object, now: Any, *__: object) -> Outcome:
         if messages[0].offset == 0:
             assert slow.wait(PATIENCE_S)
             return whole.run(messages, seed_set(), now)

@@ -22,7 +22,7 @@ backlogs = st.dictionaries(
     st.builds(Backlog, st.just(0), st.integers(0, 1), st.integers(0, 2)),
     max_size=3,
 )
-sights = st.builds(Observation, backlogs, st.booleans(), st.integers(0, 1))
+sights = st.builds(Observation, backlogs, st.booleans(), st.integers(0, 1), st.integers(0, 1))
 
 
 def moved(before: Observation, after: Observation) -> bool:
@@ -32,13 +32,19 @@ def moved(before: Observation, after: Observation) -> bool:
     return on or before.finished != after.finished
 
 
+def is_excused(before: Observation, after: Observation) -> bool:
+    """Whether it waits on purpose, or reads the posts of one batch."""
+    reads = before.portions_read != after.portions_read and before.finished == after.finished
+    return after.paused or reads
+
+
 def stalls(looks: Sequence[Observation]) -> bool:
     """Whether all stood still for the last looks, one a second, or one partition for longer."""
     last = looks[-1]
     behind = [n for n, each in last.backlogs.items() if each.lag]
     seconds, pairs = 0, list(pairwise(looks))[::-1]
     for before, after in pairs:
-        excused = after.paused or not any(each.lag for each in after.backlogs.values())
+        excused = is_excused(before, after) or not any(each.lag for each in after.backlogs.values())
         if moved(before, after) or excused:
             break
         seconds += 1
@@ -48,7 +54,7 @@ def stalls(looks: Sequence[Observation]) -> bool:
         stood = 0
         for before, after in pairs:
             was, is_ = before.backlogs.get(number), after.backlogs[number]
-            if was is None or not was.lag or was.done != is_.done or after.paused:
+            if was is None or not was.lag or was.done != is_.done or is_excused(before, after):
                 break
             stood += 1
         if stood >= STALL_S * len(behind):
