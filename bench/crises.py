@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import Embeddings, thresholds
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from train.data.readers import SkippedRows, copy_key, files, read_posts
 from train.protocol.metrics import auc_of
 from train.protocol.sets import read_crises
+from worker.seeds.background import split_background
+from worker.seeds.profile import EventVector
 
 NEWS = "canadian_news_2017"
 RECALL = 0.8
@@ -94,3 +96,9 @@ def exclude_background(posts: Embeddings, background: Embeddings) -> Embeddings:
 def words_of(posts: Embeddings) -> Sequence[bytes]:
     slots, ends = posts.lexical.slots, posts.lexical.indptr
     return [slots[a:b].tobytes() for a, b in pairwise(ends)]
+
+
+def profile_threshold(vector: EventVector, background: Embeddings, rate: float) -> float:
+    """The score that this share reaches of the background posts that do not train."""
+    row = vector.as_row(background.mix, background.digest)
+    return float(thresholds(split_background(background)[1], row, rate)[0])

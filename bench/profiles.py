@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import encoder
-from bench.crises import CrisisDraw, CrisisPosts, crises_among_news
+from bench.crises import CrisisDraw, CrisisPosts, crises_among_news, profile_threshold
 from bench.measure import Report, ResultTable
 from encoder.embeddings import thresholds
 from encoder.model.weights import F32, I64
@@ -17,7 +17,6 @@ from newsift.statistics.feedback import (
     LearnedProfile,
     is_burst,
     learn,
-    profile_threshold,
 )
 from worker.seeds.profile import EventVector
 

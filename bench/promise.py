@@ -12,10 +12,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 import encoder
-from bench.crises import crises_among_news
+from bench.crises import crises_among_news, profile_threshold
 from bench.measure import Report, ResultTable
 from encoder.encoder import Encoder
-from newsift.statistics.feedback import learn, profile_threshold
+from newsift.statistics.feedback import learn
 from newsift.statistics.promise import FrozenCuts, is_certified, precision_threshold
 from worker.config import MatchingConfig
 

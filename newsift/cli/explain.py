@@ -47,10 +47,15 @@ def explain(
         embeddings = enc.articles([article_text])
         pairs = enc.explain(text, embeddings, 0)
         score = float(enc.posts([text]).similarity(embeddings)[0, 0])
-        threshold = float(enc.thresholds(embeddings)[0])
-        result |= {"score": score, "threshold": threshold, "match": score >= threshold}
-        verdict_word = "a match" if score >= threshold else "no match"
-        verdict = f"score {score:.4f}, automatic threshold {threshold:.4f}: {verdict_word}"
+        skimmed = float(enc.skim([text]).similarity(embeddings)[0, 0])
+        threshold, skim_threshold = (float(found[0]) for found in enc.match_thresholds(embeddings))
+        match = score >= threshold and skimmed >= skim_threshold
+        result |= {"score": score, "threshold": threshold, "match": match}
+        verdict = f"score {score:.4f}, automatic threshold {threshold:.4f}: "
+        if enc.has_star:
+            result |= {"skim_score": skimmed, "skim_threshold": skim_threshold}
+            verdict += f"skimmed {skimmed:.4f}, skim threshold {skim_threshold:.4f}: "
+        verdict += "a match" if match else "no match"
     if as_json:
         click.echo(json.dumps(result | {"words": pairs}, ensure_ascii=True))
         return

@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 
 from encoder.embeddings import Embeddings
-from encoder.errors import InputError, NewsiftError
+from encoder.errors import NewsiftError
 from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
@@ -23,7 +23,6 @@ from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
 from newsift.operations.workers import kafka_cluster_id
 from newsift.statistics.estimates import DrawnLabels, LabelledScore, weigh_draws
-from newsift.statistics.feedback import profile_threshold
 from newsift.statistics.labels import Label, joint_verdicts, unanimous_verdicts
 from newsift.statistics.pass_rates import ScoredMatch
 from newsift.statistics.queues import Candidate, current_queue, draw_order
@@ -122,17 +121,12 @@ class Measure:
     @cached_property
     def automatic(self) -> tuple[float, ...]:
         """Rising; none where the background is too small."""
-        enc, background = self.context.enc, self.context.background
-        rate = self.context.config.matching.automatic_rate
-        profiles = [seed for seed in self.seeds if isinstance(seed, Profile)]
-        articles = [n for n, seed in enumerate(self.seeds) if not isinstance(seed, Profile)]
-        rows = self.rows[np.array(articles, np.int64)]
-        try:
-            thresholds = enc.thresholds(rows, rate, background).tolist() if articles else []
-            thresholds += [profile_threshold(seed.vector, background, rate) for seed in profiles]
-        except InputError:
-            return ()
-        return tuple(sorted(threshold + self.context.shift for threshold in thresholds))
+        find, is_profile = self.context.automatic, [isinstance(s, Profile) for s in self.seeds]
+        articles, profiles = (self.rows[np.flatnonzero(np.array(is_profile, bool) == kind)]
+                              for kind in (False, True))  # fmt: skip
+        found = np.concatenate([find.of_articles(articles), find.of_profiles(profiles)])  # [k, 2]
+        shift = self.context.shift
+        return tuple(sorted(float(t) + shift for t in found[:, 0] if np.isfinite(t)))
 
     @cached_property
     def background(self) -> F32:

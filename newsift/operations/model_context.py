@@ -15,9 +15,11 @@ from newsift.operations.messages import notify
 from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolve_state, rows_of, seed_row
-from newsift.statistics.feedback import event_vector, mean_vector, profile_threshold
+from newsift.statistics.feedback import event_vector, mean_vector
 from worker.assembly import build_pipeline
 from worker.config import Config
+from worker.match.readers import MatchOptions, PostMatcher
+from worker.match.reading import PostReader
 from worker.seeds.profile import EventVector, Profile, SeedOrProfile
 from worker.seeds.record import Seed
 from worker.seeds.set import SeedSet
@@ -79,7 +81,10 @@ def _words_by_slot(enc: Encoder, texts: Iterable[str]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class EventStart:
-    """The mean of an event's seeds, and its threshold."""
+    """The mean of an event's seeds, and the score that few posts of the background reach with it.
+
+    It is an approximate score where a model has two readers: no post need be read.
+    """
 
     seeds: Embeddings
     vector: EventVector
@@ -95,7 +100,9 @@ class ModelContext:
         self.enc = load_encoder(config)
         self.pipeline, self._embedder = build_pipeline(self.enc, config)
         self._partial_embedder = build_pipeline(self.enc, config)[1]  # an embedder caches one set
-        self.background = self._embedder.automatic.judging
+        self.automatic = self._embedder.automatic
+        self.background = self.automatic.judging
+        self.reader = PostReader(self.enc, self.enc.threads)
         self.no_seeds = SeedSet.empty(self.enc)
         self.shift = 0.0  # the constant of the last whole set, where a total rate is configured
         self._lock = Lock()
@@ -124,8 +131,17 @@ class ModelContext:
     def start(self, seeds: Sequence[Seed]) -> EventStart:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
         vector = event_vector(mean_vector(rows), rows)
-        threshold = profile_threshold(vector, self.background, self.config.matching.automatic_rate)
+        skimmed = self.automatic.calibrating.skim
+        row, rate = (
+            vector.as_row(self.enc.mix, self.enc.digest),
+            self.config.matching.automatic_rate,
+        )
+        threshold = float(self.enc.thresholds(row, rate, skimmed, skim=True)[0])
         return EventStart(rows, vector, threshold + self.shift)
+
+    def matcher(self, seeds: SeedSet) -> PostMatcher:
+        """Compares posts as a worker does; what it reads is kept for the next one."""
+        return PostMatcher(self.reader.read, seeds, MatchOptions(self.enc.threads, 1))
 
 
 def load_context(config: Config) -> ModelContext | None:

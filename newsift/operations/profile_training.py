@@ -37,12 +37,10 @@ from newsift.statistics.feedback import (
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.queues import Candidate, is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
-from worker.match.matcher import Matcher
+from worker.match.readers import PostMatcher
 from worker.posts.outcome import Post
 from worker.posts.times import HOUR_MS
-from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector, Profile
-from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, build_state
 
 MAX_COMPARED_POSTS = 5
@@ -54,35 +52,31 @@ MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is 
 
 @dataclass
 class Comparison:
-    """The posts that pass with two seed sets: before and after a new profile."""
+    """The posts that match with two seed sets: before and after a new profile."""
 
-    before: SeedSet
-    after: SeedSet
+    before: PostMatcher
+    after: PostMatcher
     read: int = 0  # posts
     passes: list[int] = field(default_factory=lambda: [0, 0])
     new_matches: list[Candidate] = field(default_factory=list)  # the best
     lost_matches: list[Candidate] = field(default_factory=list)  # the best
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
-        before, old_scores = match_posts(self.before, vectors)
-        passes, new_scores = match_posts(self.after, vectors)
+        before, old_scores = match_posts(self.before, posts, vectors)
+        passes, new_scores = match_posts(self.after, posts, vectors)
         self.read += len(posts)
         self.passes = [self.passes[0] + int(before.sum()), self.passes[1] + int(passes.sum())]
         self.new_matches = _best_posts(self.new_matches, posts, passes & ~before, new_scores)
         self.lost_matches = _best_posts(self.lost_matches, posts, before & ~passes, old_scores)
 
-    def background_rates(self, background: Embeddings) -> tuple[float, float]:
-        """How many of 1,000 calibration posts pass, before and after."""
-        posts = split_background(background)[1]
-        shares = (match_posts(seeds, posts)[0].mean() for seeds in (self.before, self.after))
-        before, after = (1000 * float(share) for share in shares)
-        return before, after
 
-
-def match_posts(seeds: SeedSet, vectors: Embeddings) -> tuple[NDArray[np.bool_], F32]:
+def match_posts(
+    matcher: PostMatcher, posts: Sequence[Post], vectors: Embeddings
+) -> tuple[NDArray[np.bool_], F32]:
     """Whether each post matches a seed, and its best score."""
-    matches = Matcher(seeds, most=1).match(vectors, np.zeros(len(vectors), np.int64))
-    return matches.counts > 0, matches.best
+    texts, times = [post.text for post in posts], np.zeros(len(posts), np.int64)
+    pairs = matcher.match(texts, vectors, times).pairs
+    return pairs.counts > 0, pairs.best
 
 
 def _best_posts(
@@ -249,15 +243,19 @@ def propose_profile(
     old = [event.profile] if event.profile else []
     before = context.partial_seed_set(build_state([*event.seeds, *old]))
     after = context.partial_seed_set(build_state([*event.seeds, profile]))
-    comparison = Comparison(before, after)
+    comparison = Comparison(context.matcher(before), context.matcher(after))
     if window is not None:
         window.compare(comparison)
     old_thresholds, thresholds = (
         thresholds_by_event(seeds).get(event.name, ()) for seeds in (before, after)
     )
+    old_share, share = (
+        context.automatic.share_passing(seeds.embeddings, seeds.both_thresholds)
+        for seeds in (before, after)
+    )
     return Proposal(
         event, profile, value, comparison, (old_thresholds, thresholds),
-        comparison.background_rates(context.background), window.hours if window else 0.0, data,
+        (1000 * old_share, 1000 * share), window.hours if window else 0.0, data,
     )  # fmt: skip
 
 
@@ -276,7 +274,7 @@ def make_profile(
     start, pool = context.start(event.seeds), data.pool
     burst = data.burst(creation["attempts"]) if pool else None
     result = learn(
-        start.seeds, context.background, pool.with_authors if pool else None,
+        start.seeds, context.background, embed(pool.posts) if pool else None,
         embed(data.on), embed(data.off), burst,
     )  # fmt: skip
     posts = [pool.posts[row] for row in result.posts.tolist()] if pool else []

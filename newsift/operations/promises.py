@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import UNSET
 
+from encoder.embeddings import EVERY_POST
 from encoder.errors import InputError
 from newsift.files.rows import parse_match_record
 from newsift.operations.cluster_status import count_processed
@@ -26,7 +27,6 @@ from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
-from worker.seeds.background import split_background
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 
@@ -154,8 +154,9 @@ def set_promise(
 ) -> None:  # fmt: skip
     """Publishes the threshold and the promise; reports whether it holds."""
     assert evidence.threshold is not None
-    background = split_background(context.background)[1]  # about what passes without the event
-    passes = profile.vector.scores(background) >= np.float32(evidence.threshold)  # [n]
+    row = profile.vector.as_row(context.enc.mix, context.enc.digest)
+    skim = context.seed_set(state).skim_threshold_of(profile.id)
+    both = np.array([[evidence.threshold, EVERY_POST if skim is None else skim]], np.float32)
     promise = {
         "precision": target.precision,
         "confidence": target.confidence,
@@ -163,14 +164,13 @@ def set_promise(
         "labels": evidence.labels,
         "on": evidence.on,
         "matches": evidence.matches,
-        "rate": float(passes.mean()),
+        "rate": context.automatic.share_passing(row, both),  # without posts on the event
         **creation_fields(),
     }
     before = profile.before if profile.promise else profile.history()
     result = replace(
-        profile, threshold=evidence.threshold, promise=promise, before=before,
-        skim_threshold=context.seed_set(state).skim_threshold_of(profile.id),
-    )  # fmt: skip
+        profile, threshold=evidence.threshold, promise=promise, before=before, skim_threshold=skim
+    )
     topic.publish({profile.id.encode(): result.value(context.config.limits)}, state)
     event = require_event(read_events(topic, context)[0], profile.event)
     if event.profile is None:

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.embeddings import Embeddings, refuse_odd, thresholds
+from encoder.embeddings import Embeddings, refuse_odd
 from encoder.model.weights import I64
 from encoder.score.lexical import SLOTS
 from newsift.statistics.distributions import binomial_tail
@@ -135,12 +135,6 @@ def stream_weight(cohesion: float, certain: bool | None) -> float:
 def is_burst(now: int, before: int, share: float, attempts: int = 1) -> bool:
     """Whether `now` matches, in this share of the whole time, are more than chance."""
     return binomial_tail(now + before, share, now) < BURST_ERROR_RATE / attempts
-
-
-def profile_threshold(vector: EventVector, background: Embeddings, rate: float) -> float:
-    """The score that this share reaches of the background posts that do not train."""
-    row = vector.as_row(background.mix, background.digest)
-    return float(thresholds(split_background(background)[1], row, rate)[0])
 
 
 def drop_copies(posts: Embeddings, order: Sequence[int], count: int, others: Embeddings) -> I64:

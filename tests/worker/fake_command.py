@@ -27,10 +27,14 @@ class FakeEncoder:
     digest: str = "ab" * 32
     dim: int = 2
     mix: float = 0.0
+    has_star: bool = True
     calls: list[tuple[str, list[object]]] = field(default_factory=list)
 
     def posts(self, texts: Sequence[object]) -> Embeddings:
         return self._embed("posts", texts)
+
+    def skim(self, texts: Sequence[object]) -> Embeddings:
+        return self._embed("skim", texts)
 
     def articles(self, texts: Sequence[object]) -> Embeddings:
         return self._embed("articles", texts)
@@ -44,8 +48,9 @@ class FakeEncoder:
         lexical = SparseRows(np.arange(n + 1), np.full(n, 7, np.int32), np.ones(n, np.float32))
         return Embeddings(dense, lexical, self.mix, self.digest)
 
-    def thresholds(self, articles: Embeddings, rate: float = 0.001) -> F32:
-        return np.full(len(articles), 0.9, np.float32)
+    def match_thresholds(self, articles: Embeddings) -> tuple[F32, F32]:
+        cuts, skim_cuts = np.full((2, len(articles)), 0.9, np.float32)
+        return cuts, skim_cuts
 
     def explain(
         self, text: str, articles: Embeddings | None = None, k: int = 0

@@ -211,10 +211,10 @@ class Pipeline:
     def posts_in(
         self, messages: Sequence[Message], seeds: SeedSet
     ) -> Iterator[tuple[list[Post], Embeddings]]:
-        """Posts with their vectors; other messages are left out."""
+        """Posts with their vectors, skimmed where a model has two readers; nothing else."""
         batch = BatchState(messages)
         self._decode(batch)
-        for rows, vectors in self._encode(batch, seeds, self._enc.posts):
+        for rows, vectors in self._encode(batch, seeds, self._embed):
             yield [batch.posts[row] for row in rows], vectors
 
     def _lap(self, batch: BatchState, stage: str, start: float) -> float:

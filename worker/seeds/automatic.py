@@ -78,6 +78,14 @@ class AutomaticThresholds:
     def of_profiles(self, profiles: Embeddings) -> F32:
         return self._find(profiles, self.calibrating, self.too_fine_for_profiles)
 
+    def share_passing(self, rows: Embeddings, thresholds: F32) -> float:
+        """The share of the calibrating posts that match any row; `thresholds` are both [k, 2]."""
+        skim = self.calibrating.skim if self.reads else None
+        judging = self.calibrating.skim if self.skims_alone else self.calibrating.read
+        found = passing_posts(judging, skim, rows, thresholds)
+        posts = [np.zeros(0, np.int64), *(passing.posts for passing in found)]
+        return len(np.unique(np.concatenate(posts))) / len(judging)
+
     def total_constant(
         self, contents: Mapping[str, int], vectors: SeedVectors, thresholds: F32
     ) -> float:

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import EVERY_POST, Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
@@ -65,6 +65,13 @@ class SeedSet:
         if self.skim_thresholds is None:
             return None
         return float(self.skim_thresholds[[seed.id for seed in self.seeds].index(name)])
+
+    @property
+    def both_thresholds(self) -> F32:
+        """The threshold and the skim threshold of every seed: [k, 2]."""
+        skim = self.skim_thresholds
+        every = np.full(len(self), EVERY_POST, np.float32)
+        return np.stack([self.thresholds, every if skim is None else skim], axis=1)
 
     @property
     def embeddings(self) -> Embeddings:

@@ -13,6 +13,7 @@ def test_json_holds_everything(newsift: Command, fake: FakeEncoder) -> None:
     assert json.loads(done.out) == {
         "text": "ferry – fire", "model": fake.digest, "match": True,
         "score": pytest.approx(1, abs=1e-3), "threshold": pytest.approx(0.9),
+        "skim_score": pytest.approx(1, abs=1e-3), "skim_threshold": pytest.approx(0.9),
         "words": [["ferry", 1 / 3], ["–", 1 / 3], ["fire", 1 / 3], ["", 0.0]],
     }  # fmt: skip
     assert newsift(*args, stdin=b"\xff").code == 2

@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from encoder.embeddings import Embeddings, unit_rows
-from encoder.errors import InputError
 from encoder.score.lexical import SLOTS, SparseRows
 from newsift.statistics.feedback import (
     MIN_SEED_COSINE,
     AuthoredPosts,
     is_burst,
     learn,
-    profile_threshold,
 )
 from worker.seeds.background import split_background
 from worker.seeds.profile import EventVector
@@ -185,16 +183,3 @@ def test_a_burst_is_what_a_binomial_hardly_brings(attempts: int) -> None:
         chances = [binom.sf(n - 1, n + before, share) for n in (least - 1, least)]
         assert chances[1] < 0.001 / attempts <= chances[0]
     assert not is_burst(0, 0, 0.5)
-
-
-def test_a_threshold_uses_only_the_calibrating_side() -> None:
-    rng = np.random.default_rng(5)
-    background = texts(rng, 400)
-    vector = learn(texts(rng, 2, about=3), background).vector
-    _, calibrating = split_background(background)
-    scores = sorted(plain(calibrating) @ plain_profile(vector), reverse=True)
-    reach = round(0.02 * len(calibrating))
-    result = profile_threshold(vector, background, 0.02)
-    assert result == pytest.approx(scores[reach - 1], abs=1e-5)
-    with pytest.raises(InputError, match=r"rate: 0\.001 is finer"):
-        profile_threshold(vector, background, 0.001)
