@@ -34,7 +34,7 @@ MINILM_BATCH = 32
 POSTS, EARLIER = 98_304, 32_768
 STARTS = 3
 REST_S = 0.03  # until the threads of the previous row are idle
-OURS = "whole encoder: text → embeddings"
+SKIM, READ = "newsift, posts skimmed", "newsift, posts read"
 MINILM = "MiniLM, sentence-transformers"
 
 
@@ -60,8 +60,9 @@ def measure_encoder(options: EncoderOptions, report: Report) -> list[ResultTable
     for threads in options.threads:
         report(f"preparing {threads} threads")
         enc = load(options.model, device="cpu", threads=threads)
-        enc.posts(earlier)
-        runs[OURS, threads] = over_batches(posts, enc.posts)
+        enc.skim(earlier)
+        runs[SKIM, threads] = over_batches(posts, enc.skim)
+        runs[READ, threads] = over_batches(posts, enc.posts)
         try:
             runs[MINILM, threads] = over_batches(posts, Teacher(MINILM_BATCH).texts)
         except InputError as error:
@@ -71,11 +72,19 @@ def measure_encoder(options: EncoderOptions, report: Report) -> list[ResultTable
         "read before": f"{len(earlier):,} posts, others than these",
         "model": f"{options.model}, path {enc.path}",
     }
-    alone = load(options.model, device="cpu", threads=1).posts
+    alone = load(options.model, device="cpu", threads=1)
     return [
         ResultTable.where(facts),
         speeds(runs, absent, options, report),
-        single(posts, alone, options.seconds / 50),
+        ResultTable(
+            "single",
+            "One post alone, 1 thread",
+            ("", "p50 ms", "p99 ms", "posts"),
+            [
+                single(SKIM, posts, alone.skim, options.seconds / 50),
+                single(READ, posts, alone.posts, options.seconds / 50),
+            ],
+        ),
         fresh_starts(options.model),
     ]
 
@@ -116,7 +125,9 @@ def rate_on(threads: int, run: Run, seconds: float) -> float:
     return rate_of(run, seconds)
 
 
-def single(posts: list[str], embed: Callable[[list[str]], object], seconds: float) -> ResultTable:
+def single(
+    name: str, posts: list[str], embed: Callable[[list[str]], object], seconds: float
+) -> tuple[str, float, float, int]:
     """How long a post takes alone, text in, embedding out; at least five of them."""
     texts, times = cycle(posts), list[float]()
     end = time.perf_counter() + seconds
@@ -125,10 +136,7 @@ def single(posts: list[str], embed: Callable[[list[str]], object], seconds: floa
         began = time.perf_counter()
         embed(text)
         times.append(1e3 * (time.perf_counter() - began))
-    row = ("whole encoder", percentile(times, 0.5), percentile(times, 0.99), len(times))
-    return ResultTable(
-        "single", "One post alone, 1 thread", ("", "p50 ms", "p99 ms", "posts"), [row]
-    )
+    return name, percentile(times, 0.5), percentile(times, 0.99), len(times)
 
 
 PROGRAM = """

@@ -11,18 +11,14 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-import encoder
 from bench.lucene_words import LuceneWords
 from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, ratio
 from bench.peer_programs import CLIENTS, MiniLM, PeerJob
 from bench.programs import Start, running_peer, running_worker, speed_of
-from bench.stream import MODEL
 from bench.texts import read_articles, read_posts
 from bench.topics import (
     FEW,
     POSTS,
-    SAMPLE,
-    SHARE,
     BenchTopics,
     broker,
     post_records,
@@ -37,6 +33,8 @@ from train.teacher.minilm import whole
 
 SEEDS = "seeds"
 ARTICLE_PIECES = 256
+SAMPLE = 4_096  # posts that a peer's threshold is taken from
+SHARE = 0.02  # of the posts that match with a peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +64,13 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
     articles = [TrainingArticle(*article) for article in read_articles(options.data, FEW)]
     with (
         broker(options.kafka) as kafka,
-        encoder.load(MODEL, device="cpu") as enc,
         tempfile.TemporaryDirectory() as folder,
     ):
         peers = [minilm_peer(options.minilm)] if options.minilm else []
         peers += [lucene_peer(options.lucene, texts)] if options.lucene else []
         starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
         starts |= peer_starts(peers, texts, articles, Path(folder))
-        topics = BenchTopics.create(kafka, {SEEDS: seed_records(enc, texts, articles)})
+        topics = BenchTopics.create(kafka, {SEEDS: seed_records(articles)})
         return [
             where(options.kafka, len(texts), len(articles), source),
             peer_speeds(options, topics, texts, starts, report),

@@ -6,11 +6,12 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -49,14 +50,20 @@ Start = Callable[[BenchTopics], AbstractContextManager[Program]]
 
 
 @contextmanager
-def running_worker(topics: BenchTopics, seeds: str) -> Iterator[Program]:
-    """A worker on these topics that is ready, with the seeds of this role."""
+def running_worker(
+    topics: BenchTopics, seeds: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Program]:
+    """A worker on these topics that is ready, with the seeds of this role.
+
+    `settings` are those of `matching`.
+    """
     group = f"{topics.prefix}-{seeds}-{time.time_ns():x}"
     names = {role: topics.name(role) for role in ("posts", "matches", "rejected")}
     names["seeds"] = topics.name(seeds)
     env = {f"NEWSIFT_TOPICS__{role.upper()}": name for role, name in names.items()}
     # With PYTHONDONTWRITEBYTECODE, Python would compile all modules at each start.
     env |= {"NEWSIFT_KAFKA__GROUP": group, "PYTHONDONTWRITEBYTECODE": ""}
+    env |= {f"NEWSIFT_MATCHING__{key.upper()}": value for key, value in settings.items()}
     with (
         tempfile.TemporaryDirectory() as folder,
         worker_process(topics.kafka, Path(folder), env) as process,

@@ -8,7 +8,6 @@ from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 
-import encoder
 from bench.measure import (
     Report,
     ResultTable,
@@ -35,6 +34,7 @@ from bench.topics import (
 
 MANY = 12_704  # articles
 MODEL = "default"
+READERS = {"read": {}, "total_rate 0.001": {"total_rate": "0.001"}, "skim": {"reader": "skim"}}
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 WARM_UP_S = 5.0
 RUN_S, EMPTY_RUN_S = 900.0, 5.0  # at most, of a worker and of the agent that does nothing
@@ -43,10 +43,10 @@ import json, sys, time
 import encoder
 texts = json.load(sys.stdin)
 enc = encoder.load(sys.argv[1], device="cpu")
-enc.posts(texts[:2000])
+enc.skim(texts[:2000])
 began = time.perf_counter()
 for start in range(2000, len(texts), 1024):
-    enc.posts(texts[start : start + 1024])
+    enc.skim(texts[start : start + 1024])
 print((len(texts) - 2000) / (time.perf_counter() - began))
 """
 
@@ -64,10 +64,10 @@ class StreamOptions:
 def measure_stream(options: StreamOptions, report: Report) -> list[ResultTable]:
     posts, source = read_posts(options.data, POSTS)
     articles = read_articles(options.articles or options.data, MANY)
-    seeds: dict[str, list[Record]] = {}
-    with encoder.load(MODEL, device="cpu") as enc:
-        for count in sorted({min(FEW, len(articles)), len(articles)}):
-            seeds[f"seeds-{count}"] = seed_records(enc, posts, articles[:count])
+    seeds = {
+        f"seeds-{count}": seed_records(articles[:count])
+        for count in sorted({min(FEW, len(articles)), len(articles)})
+    }
     with broker(options.kafka) as kafka:
         bench = StreamBench(options, kafka, posts, seeds, report)
         first = where(options.kafka, len(posts), len(articles), source)
@@ -96,10 +96,12 @@ class StreamBench:
         topics, count = BenchTopics.create(self.kafka, self.seeds), self.options.posts
         self.report(f"publishing {count:,} posts")
         topics.publish("posts", post_records(self.posts, count))
-        rows = {"encoder: text → embeddings": partial(encoder_speed, self.posts)}
+        rows = {"encoder: posts skimmed": partial(encoder_speed, self.posts)}
         for role, seeds in self.seeds.items():
-            start = partial(running_worker, seeds=role)
-            rows[f"worker, {len(seeds):,} seeds"] = partial(speed_of, start, topics, count, RUN_S)
+            for what, settings in READERS.items():
+                start = partial(running_worker, seeds=role, settings=settings)
+                name = f"worker, {len(seeds):,} seeds, {what}"
+                rows[name] = partial(speed_of, start, topics, count, RUN_S)
         agent = partial(running_peer, command=(sys.executable, *NOTHING), job=PeerJob())
         rows["Faust's agent that does nothing"] = partial(
             speed_of, agent, topics, count, EMPTY_RUN_S

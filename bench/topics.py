@@ -9,20 +9,16 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-import numpy as np
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
 from bench.measure import ResultTable, describe
 from bench.texts import Article
-from encoder import Encoder
 from newsift.cli.processes import free_port
 from worker.config import Config, KafkaConfig
 from worker.kafka.sending import Outbox, sending
 
 PARTITIONS = 4
-SAMPLE = 4_096  # posts that a threshold is taken from
-SHARE = 0.02  # of the posts that match
 POSTS = 98_304
 FEW = 10  # articles
 
@@ -82,26 +78,16 @@ def post_records(texts: Sequence[str], count: int) -> Iterator[Record]:
         yield _record(str(i), {"id": str(i), "text": text})
 
 
-def seed_records(enc: Encoder, texts: Sequence[str], articles: Sequence[Article]) -> list[Record]:
-    """The articles as seeds, with one threshold that a share of the texts reach."""
-    threshold = threshold_for(enc, texts, articles, SHARE)
+def seed_records(articles: Sequence[Article]) -> list[Record]:
+    """The articles as seeds, with automatic thresholds."""
     return [
-        _record(f"seed-{i:05}", {"title": title, "text": text, "threshold": threshold})
+        _record(f"seed-{i:05}", {"title": title, "text": text})
         for i, (title, text) in enumerate(articles)
     ]
 
 
 def _record(key: str, value: dict[str, object]) -> Record:
     return key.encode(), json.dumps(value, ensure_ascii=False).encode()
-
-
-def threshold_for(
-    enc: Encoder, texts: Sequence[str], articles: Sequence[Article], share: float
-) -> float:
-    """The score that this share of the posts reaches with at least one of the articles."""
-    best, _ = enc.posts(texts[:SAMPLE]).search(enc.articles(articles), k=1)
-    threshold: float = np.quantile(best[:, 0], 1 - share).item()
-    return min(max(threshold, 1e-6), 1.0)
 
 
 @contextmanager
@@ -124,5 +110,5 @@ def where(kafka: str | None, posts: int, articles: int, source: str) -> ResultTa
     return ResultTable.where(describe() | {
         "broker": kafka or "the embedded one; a real Kafka by --kafka",
         "texts": f"{posts:,} posts, {articles:,} articles: {source}",
-        "matches": f"thresholds set so that {SHARE:.0%} of the posts match",
+        "thresholds": "automatic",
     })  # fmt: skip

@@ -8,8 +8,11 @@ In the shapes n is the number of texts, L their padded length, h of heads, k the
 w that of the model.
 """
 
+import atexit
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Condition
 
 import numpy as np
 import onnxruntime
@@ -21,6 +24,7 @@ from encoder.readers.onnx_graph import FLOAT, INT64, OnnxGraph
 from encoder.readers.star_inputs import Places, padded_batch
 
 BATCH_TOKENS = 256  # padding included; more take more memory and are no quicker
+MOST_RUN_S = 10.0  # one run takes far less
 ZERO = 128  # the code of 0 among activations, which are unsigned
 VECTORS, TOKENS = "vectors", "tokens"
 
@@ -119,6 +123,40 @@ class StarGraph:
         return self.graph.constant(name, np.array(values, np.int64))
 
 
+class Runs:
+    """Keeps count of the threads in ONNX Runtime, so that Python ends after the last of them.
+
+    A daemon thread that Python ends while it runs C++ would abort the process.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._changed, self._count, self._ended = Condition(), 0, False
+
+    def __enter__(self) -> None:
+        with self._changed:
+            while self._ended:
+                self._changed.wait()  # for ever: Python ends
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.wait_for(lambda: not self._count, MOST_RUN_S)
+
+
+RUNS = Runs()
+atexit.register(RUNS.end)
+os.register_at_fork(after_in_child=RUNS.reset)  # threads stay with the parent
+
+
 class StarOnnx:
     """Reads texts as token ids; thread-safe."""
 
@@ -130,9 +168,10 @@ class StarOnnx:
         options.intra_op_num_threads = 1  # the encoder gives each thread texts of its own
         options.enable_mem_pattern = False  # it keeps memory for each shape of a batch
         content = StarGraph(weights, OnnxGraph()).build()
-        self._session = onnxruntime.InferenceSession(
-            content, options, providers=["CPUExecutionProvider"]
-        )
+        with RUNS:
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
 
     def vectors(self, texts: Sequence[I32]) -> F32:
         """The vectors of texts of one padded length: [n, d], not normalised."""
@@ -152,5 +191,6 @@ class StarOnnx:
             "shares": batch.shares,
             "positions": self._places.positions(length),
         }
-        (values,) = self._session.run([output], inputs)
+        with RUNS:
+            (values,) = self._session.run([output], inputs)
         return np.asarray(values, np.float32)

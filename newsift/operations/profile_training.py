@@ -98,7 +98,6 @@ class PostPool:
 
     def __init__(self, mean: EventVector, empty: Embeddings, most: int = MAX_POOL_POSTS) -> None:
         self._mean, self._most, self._floor = mean, most, 0.0
-        self._none = AuthoredPosts.anonymous(empty)
         self.posts: list[Post] = []
         self.vectors = empty
 
@@ -108,10 +107,12 @@ class PostPool:
         high = np.flatnonzero(scores > self._floor).tolist()
         rows = [n for n in high if not is_certify_post((posts[n].platform, posts[n].id))]
         self.posts += [posts[n] for n in rows]
-        self.vectors = Embeddings.concat([self.vectors, vectors[rows]])
+        more = vectors[rows]
+        self.vectors = Embeddings.concat([self.vectors, more]) if len(self.vectors) else more
         if len(self.posts) <= 2 * self._most:
             return
-        best = self.with_authors.best(self._mean, self._most, self._none)
+        nothing = AuthoredPosts.anonymous(self.vectors[:0])
+        best = self.with_authors.best(self._mean, self._most, nothing)
         self.posts = [self.posts[n] for n in best.tolist()]
         self.vectors = self.vectors[best]
         if len(best) == self._most:

@@ -6,26 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import encoder
 from bench.encoder import rate_on
 from bench.measure import Run, interleave, number, percentile, rate_of
 from bench.programs import Speed
 from bench.stream import encoder_speed, speed_table
 from bench.texts import read_posts
-from bench.topics import threshold_for
 from encoder.errors import InputError
-from encoder.model_directory import write_model
-from tests.encoder.small_model import background, small_model
 from tests.train.data_folder import write
-
-
-def test_the_threshold_lets_the_share_pass(tmp_path: Path) -> None:
-    write_model(tmp_path / "m", small_model())
-    enc = encoder.load(tmp_path / "m")
-    posts, articles = background(600), [("", text) for text in background(4)]
-    cut = threshold_for(enc, posts, articles, 0.1)
-    best = enc.posts(posts).similarity(enc.articles(articles)).max(1)
-    assert 0.08 < float((best >= cut).mean()) < 0.13
 
 
 def test_every_row_runs_once_a_round() -> None:

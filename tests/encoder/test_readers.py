@@ -1,5 +1,7 @@
 """An encoder with a star: two readers of posts in one space."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -173,3 +175,13 @@ def test_a_star_that_is_damaged_is_refused(folder: Path, tmp_path: Path) -> None
         (damaged / file.name).write_bytes(half if file.name == STAR else content)
     with pytest.raises(ModelError, match=STAR):
         encoder.load(damaged)
+
+
+def test_python_ends_while_other_threads_read(folder: Path) -> None:
+    code = (
+        "import encoder, sys, threading, time; e = encoder.load(sys.argv[1], threads=1);"
+        "read = lambda: [e.posts(['storm flood river ' * 40] * 64) for _ in range(10_000)];"
+        "[threading.Thread(target=read, daemon=True).start() for _ in range(4)]; time.sleep(0.5)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")

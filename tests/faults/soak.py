@@ -30,6 +30,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from bench.texts import SAMPLES, read_articles, read_posts
+from encoder.model_directory import write_model
 from tests.broker.clients import consumer, create, polled, producer, write_keyed
 from tests.broker.kafka import ApacheKafka, answers
 from tests.broker.server import Server, opened
@@ -38,6 +39,7 @@ from tests.faults.expected_matches import Oracle, SeedWanted, seed_set
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.network import Network
 from tests.faults.process import Worker
+from tests.worker.shared_encoder import model_without_star
 from worker.config import StreamConfig
 
 MAX_WORKERS = 4
@@ -104,7 +106,9 @@ class Soak:
         self.server, self.network, self._client = server, network, client
         self._folder, self.rate = folder, rate
         posts, _ = read_posts(None, TEXTS)
-        oracle = Oracle(folder, "default", posts, SHARE)
+        self._model = str(folder / "model")
+        write_model(self._model, model_without_star())
+        oracle = Oracle(folder, self._model, posts, SHARE)
         seeds = [
             oracle.seed(name, f"{title}\n{text}") for name, (title, text) in zip(
                 ("lasting-0", "lasting-1", "lasting-2", "changing", "changing"),
@@ -195,7 +199,7 @@ class Soak:
                 "kafka": {"bootstrap_servers": self.server.address, "group": GROUP,
                           "instance_id": f"worker-{n}" if n in WITH_IDS else None},
                 "topics": self.topics | {"partitions": PARTITIONS},
-                "model": {"device": "cpu", "threads": 1}, "web": {"port": 0},
+                "model": {"name": self._model, "device": "cpu", "threads": 1}, "web": {"port": 0},
                 "matching": {"threshold": self.threshold},
             }  # fmt: skip
             folder = self._folder / f"worker-{n}.{next(self._starts)}"

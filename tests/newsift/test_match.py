@@ -93,8 +93,7 @@ def test_with_two_readers_sieve_and_filter_have_the_same_matches(
     newsift: Command, reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEWSIFT_MATCHING__READER", reader)
-    done = newsift("filter", SAMPLES / "posts.jsonl", "--seeds", SAMPLES / "seeds", "--json",
-                   "--model", "star")  # fmt: skip
+    done = newsift("filter", SAMPLES / "posts.jsonl", "--seeds", SAMPLES / "seeds", "--json")
     records = list(map(json.loads, done.out.splitlines()))
     matches = [match for record in records for match in record["matches"]]
     assert len(matches) > 100
@@ -104,7 +103,7 @@ def test_with_two_readers_sieve_and_filter_have_the_same_matches(
         for draft in read_seed_files([SAMPLES / "seeds"])
     ]
     posts = list(map(json.loads, (SAMPLES / "posts.jsonl").read_text().splitlines()))
-    sieve = face.Sieve(articles, model="star", reader=reader)  # type: ignore[arg-type]
+    sieve = face.Sieve(articles, reader=reader)  # type: ignore[arg-type]
     rows = {row["match_id"]: row["score"] for row in sieve.matches(posts)}
     assert {match["match_id"]: match["score"] for match in matches} == rows
     best = {record["post"]["id"]: record["matches"][0] for record in records}

@@ -1,6 +1,6 @@
 """What skimming keeps of the posts that reading finds, by how many posts are read.
 
-python -m train.transformer.candidates --data ../shared/data --split dev [--model star]
+python -m train.transformer.candidates --data ../shared/data --split dev [--model default]
 
 Posts on topic of a crisis, at the automatic threshold. *Only reading finds* are those that match
 where every post is read and do not where none is; of them a share is kept.
@@ -27,7 +27,7 @@ Bool = NDArray[np.bool_]
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--split", type=click.Choice(["dev", "test"]), default="dev", show_default=True)
-@click.option("--model", default="star", show_default=True)
+@click.option("--model", default="default", show_default=True)
 def main(data: Path, split: Split, model: str) -> None:
     """Print recall, and the share that is kept, for each crisis of a split."""
     enc = encoder.load(model)

@@ -12,7 +12,7 @@ def test_what_ships_comes_first_then_a_directory(
     monkeypatch.chdir(tmp_path)
     for name in ("default", "own"):
         Path(name).mkdir()
-    assert named_models() == ["default", "star"]
+    assert named_models() == ["default"]
     assert model_directory("default") == MODELS / "default"
     assert model_directory("./default") == Path("default")
     assert model_directory("own") == Path("own")

@@ -18,6 +18,15 @@ def test_check_names_changed_keys(newsift: Command, monkeypatch: pytest.MonkeyPa
     assert done.err == "config.yaml: valid; not the default: matching.threshold, web.port\n"
 
 
+def test_check_names_a_variable_that_nothing_reads(
+    newsift: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_KAFKAA", "b:1")
+    done = newsift("config", "check")
+    assert done.code == 0
+    assert "NEWSIFT_KAFKAA: no such variable; did you mean NEWSIFT_KAFKA?\n" in done.err
+
+
 def test_show_can_be_read_again(newsift: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEWSIFT_MODEL__THREADS", "2")
     monkeypatch.setenv("NEWSIFT_MATCHING__BACKGROUND", "/data/🔥 é.safetensors")

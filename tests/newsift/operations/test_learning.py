@@ -42,7 +42,7 @@ def start(enc: Encoder) -> EventVector:
 def shown(enc: Encoder, pool: PostPool, posts: list[Post]) -> None:
     for at in range(0, len(posts), 50):
         some = posts[at : at + 50]
-        pool.add(some, enc.posts([post.text for post in some]))
+        pool.add(some, enc.skim([post.text for post in some]))
 
 
 def test_a_refused_profile_is_not_in_force() -> None:
@@ -55,9 +55,9 @@ def test_a_small_pool_holds_the_best_of_all(enc: Encoder, start: EventVector) ->
     pool = PostPool(start, enc.posts([]), most=12)
     shown(enc, pool, posts)
     train = [post for post in posts if not is_certify_post(("plain", post.id))]
-    voices = AuthoredPosts.anonymous(enc.posts([post.text for post in train]))
-    whole = voices.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
-    stored = pool.with_authors.best(start, 12, AuthoredPosts.anonymous(enc.posts([])))
+    voices = AuthoredPosts.anonymous(enc.skim([post.text for post in train]))
+    whole = voices.best(start, 12, AuthoredPosts.anonymous(enc.skim([])))
+    stored = pool.with_authors.best(start, 12, AuthoredPosts.anonymous(enc.skim([])))
     assert [pool.posts[n].id for n in stored] == [train[n].id for n in whole]
 
 
@@ -70,7 +70,7 @@ def test_a_flood_does_not_push_others_out(enc: Encoder, start: EventVector) -> N
     one = [Post(f"f{n}", "x", " ".join(rng.permutation(words)), author="f") for n in range(300)]
     pool = PostPool(start, enc.posts([]), most=40)
     shown(enc, pool, [*copies, *others, *one])
-    best = pool.with_authors.best(start, 40, AuthoredPosts.anonymous(enc.posts([])))
+    best = pool.with_authors.best(start, 40, AuthoredPosts.anonymous(enc.skim([])))
     received = [pool.posts[n] for n in best]
     assert sum(post.id.startswith("o") for post in received) > 8
     assert sum(post.author == "f" for post in received) <= 1

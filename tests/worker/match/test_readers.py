@@ -1,3 +1,4 @@
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from encoder.model.weights import F32
 from tests.encoder.small_model import background
 from tests.encoder.small_transformer import two_readers
 from tests.worker.event_profiles import profile_value, vector_of
-from tests.worker.small_encoder import ARTICLES, book_of, same
+from tests.worker.small_encoder import ARTICLES, book_of, mail, same
 from worker.match.near import NearWatch
+from worker.match.pipeline import Pipeline
 from worker.match.readers import MatchOptions, PostMatcher, ReadTexts, share_read
 from worker.match.reading import PORTION_LETTERS, PostReader
+from worker.posts.read import Reason
 from worker.seeds.automatic import Reader, ThresholdRules
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
@@ -203,6 +206,30 @@ def test_near_misses_are_posts_that_were_read() -> None:
     assert result.pairs.nears is not None
     assert len(result.pairs.nears.posts) > 0
     assert set(result.pairs.nears.posts.tolist()) <= set(result.rows.tolist())
+
+
+class Failing(Counting):
+    """Cannot read some texts, and gives others a vector that is not finite."""
+
+    def posts(self, texts: list[str], threads: int | None = None) -> Embeddings:
+        if any("broken" in text for text in texts):
+            raise ArithmeticError("broken")
+        read = super().posts(texts, threads)
+        dense = read.dense.copy()
+        dense[["endless" in text for text in texts]] = np.inf
+        return replace(read, dense=dense)
+
+
+def test_a_text_that_cannot_be_read_falls_on_its_message_alone() -> None:
+    texts = ["storm flood river", "a broken storm", "an endless flood", *background(30)]
+    letters = [mail(str(n), text, offset=n) for n, text in enumerate(texts)]
+    seeds = made(ThresholdRules(RATE, threshold=0.01, read_factor=inf))
+    good = Pipeline(two_readers()).run(letters, seeds, lambda: "now")
+    outcome = Pipeline(Failing()).run(letters, seeds, lambda: "now")  # type: ignore[arg-type]
+    kinds = {record.source: record.kind for record in outcome.records}
+    expected = {record.source: record.kind for record in good.records}
+    assert kinds == expected | {1: "rejected", 2: "rejected"}
+    assert outcome.rejected == {Reason.FAILED: 2}
 
 
 def test_the_share_of_the_background_that_is_read() -> None:

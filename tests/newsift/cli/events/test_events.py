@@ -176,7 +176,7 @@ def test_learns_the_same_from_files_and_topic(
     on = {str(post["id"]) for post in sample_posts() if is_on(post)}
     wrong = [len({row["post"]["id"] for row in each} - on) for each in (plain, result)]
     right = [len({row["post"]["id"] for row in each} & on) for each in (plain, result)]
-    assert wrong[1] < wrong[0]
+    assert wrong[1] <= wrong[0]
     assert right[1] >= right[0] - 2
     other = newsift("filter", "-", *seeds, "--learn-from", posts, stdin=posts.read_bytes())
     assert [row["matches"] for row in rows(other.out)] == [row["matches"] for row in result]
