@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from encoder.encoder import Encoder
+from worker.article_vectors import ArticleVectors, open_folder
 from worker.background_file import read_background
 from worker.config import Config, MatchingConfig
 from worker.match.pipeline import Pipeline
@@ -21,7 +22,8 @@ def build_pipeline(
     rules = PostRules(posts.format, config.limits, Languages.parse(posts.langs))
     made = RecordRules(matching.max_matches, matching.why, matching.reader == "skim")
     pipeline = Pipeline(enc, rules, made, timer, at_once)
-    return pipeline, SeedEmbedder(enc, threshold_rules(matching), own_background(enc, matching))
+    background, kept = own_background(enc, matching), ArticleVectors(enc, open_folder())
+    return pipeline, SeedEmbedder(enc, threshold_rules(matching), background, kept.embed)
 
 
 def threshold_rules(matching: MatchingConfig) -> ThresholdRules:

@@ -7,7 +7,7 @@ change of one seed costs work for that seed: vectors lie in parts, which sets sh
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ NO_WORD = "text: holds no word that the model reads"
 NOT_FINITE = "text: the model gives it no finite vector"
 MIN_THRESHOLD = np.finfo(np.float32).tiny
 Bool = NDArray[np.bool_]
+EmbedArticles = Callable[[Sequence[tuple[str, str]]], Embeddings]
 
 
 @dataclass(eq=False, slots=True)
@@ -63,9 +64,12 @@ class SeedEmbedder:
     """Builds seed sets; only new articles are embedded."""
 
     def __init__(
-        self, enc: Encoder, rules: ThresholdRules, own_background: OwnBackground | None = None
-    ) -> None:
+        self, enc: Encoder, rules: ThresholdRules, own_background: OwnBackground | None = None,
+        embed: EmbedArticles | None = None,
+    ) -> None:  # fmt: skip
+        """`embed` gives the vectors of articles, in the place of the encoder's own method."""
         self._enc, self._rules = enc, rules
+        self._embed_articles = embed or enc.articles
         self.automatic = AutomaticThresholds(enc, rules, own_background)
         self._background_digest = own_background.digest if own_background else ""
         self._auto_text = f"{'total' if rules.total else 'auto'} {rules.rate:.6f}"
@@ -205,7 +209,7 @@ class SeedEmbedder:
     def _embed(self, seeds: Sequence[SeedOrProfile]) -> Iterator[Embeddings]:
         articles = [(seed.title, seed.text) for seed in seeds if isinstance(seed, Seed)]
         for start in range(0, len(articles), BLOCK_ARTICLES):
-            yield self._enc.articles(articles[start : start + BLOCK_ARTICLES])
+            yield self._embed_articles(articles[start : start + BLOCK_ARTICLES])
         for seed in seeds:
             if isinstance(seed, Profile):
                 yield seed.vector.as_row(self._enc.mix, self._enc.digest)

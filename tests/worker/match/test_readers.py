@@ -8,7 +8,7 @@ import pytest
 
 from encoder.embeddings import EVERY_POST, Background, Embeddings
 from encoder.model.weights import F32
-from tests.encoder.small_model import background
+from tests.encoder.small_model import background, same_rows
 from tests.encoder.small_transformer import two_readers
 from tests.worker.event_profiles import profile_value, vector_of
 from tests.worker.small_encoder import ARTICLES, book_of, mail, same
@@ -42,14 +42,6 @@ class Counting:
 
 def reading(enc: Any) -> ReadTexts:
     return PostReader(enc, 1).read
-
-
-def same_rows(first: Embeddings, second: Embeddings) -> bool:
-    """Whether they have the same bits."""
-    return all(
-        np.array_equal(getattr(first.lexical, name), getattr(second.lexical, name))
-        for name in ("indptr", "slots", "weights")
-    ) and np.array_equal(first.dense, second.dense)
 
 
 def made(rules: ThresholdRules, **own: float) -> SeedSet:
