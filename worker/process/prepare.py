@@ -108,7 +108,7 @@ class WorkerParts:
             seconds = self._config.stream.shutdown_s - 2 * MAX_PART_STOP_S
             await self.positions.settle(max(0.0, seconds))
         await stop_within(self.positions.commit(), MAX_PART_STOP_S)
-        self._ledger.drop()  # what is still being read need not be
+        self.positions.drop()  # what is still being read need not be
         parts = (self.ingest, self.delivery, self.control, self.web)
         await asyncio.gather(*(stop_within(part.stop(), MAX_PART_STOP_S) for part in parts))
 

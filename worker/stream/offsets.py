@@ -117,6 +117,10 @@ class Positions(ConsumerRebalanceListener):  # type: ignore[misc]
         except TimeoutError:
             log.info("%d batches were not finished in time", self._ledger.unfinished)
 
+    def drop(self) -> None:
+        """Drops what is in flight; nothing more is committed in this assignment."""
+        self._begin_epoch()
+
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Restores what this worker remembers of the partitions."""
         self._begin_epoch()  # a position read since the last one may be of the old assignment

@@ -60,6 +60,17 @@ async def test_no_position_is_committed_past_a_batch_in_flight(bench: Bench) -> 
     assert bench.consumer.commits[1:] == [{PLACE: 5}, {PLACE: 9}]
 
 
+async def test_what_is_dropped_is_not_committed(bench: Bench) -> None:
+    bench.feed(5)
+    await bench.wait_for(lambda: len(bench.ledger) == 1)
+    await poll_again(bench)
+    await bench.positions.backlogs()
+    bench.ingest.close()
+    bench.positions.drop()
+    assert not await bench.positions.commit()
+    assert bench.consumer.commits == []
+
+
 async def test_without_a_commit_the_lag_begins_with_the_first_post(bench: Bench) -> None:
     bench.consumer.begins[PLACE] = 10
     assert (await bench.positions.backlogs())[0].lag == 90
