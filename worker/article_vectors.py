@@ -19,22 +19,26 @@ log = logging.getLogger("newsift.encoder")
 
 
 def open_folder() -> Path | None:
-    """The folder of vectors in the cache; None where none of one's own can be made.
-
-    Beyond so many files, those used longest ago go.
-    """
+    """The folder of vectors in the cache; None where none of one's own can be made."""
     try:
         folder = private_folder(cache_root()) / "articles"
         folder.mkdir(mode=0o700, exist_ok=True)
         private_folder(folder)
-        files = [entry for entry in os.scandir(folder) if entry.name.endswith(SUFFIX)]
-        for entry in sorted(files, key=lambda entry: -entry.stat().st_mtime)[MAX_FILES:]:
-            with suppress(OSError):  # another process removes it, too
-                Path(entry.path).unlink()
+        remove_oldest(folder)
     except (OSError, InputError) as error:
         log.debug("vectors of articles are not kept: %s", error)
         return None
     return folder
+
+
+def remove_oldest(folder: Path) -> None:
+    """Beyond so many files, remove those used longest ago."""
+    files = [entry for entry in os.scandir(folder) if entry.name.endswith(SUFFIX)]
+    if len(files) <= MAX_FILES:
+        return
+    for entry in sorted(files, key=lambda entry: -entry.stat().st_mtime)[MAX_FILES:]:
+        with suppress(OSError):  # another process removes it, too
+            Path(entry.path).unlink()
 
 
 class ArticleVectors:
@@ -45,6 +49,7 @@ class ArticleVectors:
 
     def __init__(self, enc: Encoder, folder: Path | None) -> None:
         self._enc, self._folder = enc, folder if enc.has_star else None
+        self._written = 0  # files, since the oldest were removed
 
     def embed(self, articles: Sequence[Article]) -> Embeddings:
         if self._folder is None:
@@ -57,7 +62,12 @@ class ArticleVectors:
             rows[n] = read[place : place + 1]
             with suppress(InputError):
                 rows[n].save(paths[n])
-        return Embeddings.concat([read[:0], *(rows[n] for n in range(len(paths)))])
+        self._written += len(missing)
+        if self._written > MAX_FILES // 50:  # a worker that runs for months meets many articles
+            self._written = 0
+            with suppress(OSError):
+                remove_oldest(self._folder)
+        return Embeddings.concat([rows[n] for n in range(len(paths))] or [read])
 
     def _path(self, folder: Path, article: Article) -> Path:
         texts = (article,) if isinstance(article, str) else article

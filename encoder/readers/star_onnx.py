@@ -147,6 +147,7 @@ class Runs:
             self._changed.notify_all()
 
     def end(self) -> None:
+        """Waits until no thread is in ONNX Runtime; from now on none comes in."""
         with self._changed:
             self._ended = True
             self._changed.wait_for(lambda: not self._count, MOST_RUN_S)

@@ -14,7 +14,7 @@ from newsift.cli.options import CONFIG, KAFKA, ONE_JSON
 from newsift.cli.topics import check as check_topics
 from worker.background_file import BACKGROUND_KEY, file_digest
 from worker.config import KEYS
-from worker.config.load import VARIABLE_PREFIX, load, with_servers
+from worker.config.load import load, with_servers
 from worker.config.text import read_template, render_config, to_values
 from worker.errors import ConfigError
 from worker.kafka.settings import tls_context
@@ -25,6 +25,7 @@ VARIABLES = (
     "NEWSIFT_CACHE", "NEWSIFT_CONFIG", "NEWSIFT_DEBUG", "NEWSIFT_KAFKA", "NEWSIFT_MASTODON_TOKEN",
     "NEWSIFT_STATE", "NEWSIFT_X_TOKEN",
 )  # fmt: skip
+MIN_LIKENESS = 0.9  # Kubernetes sets variables such as NEWSIFT_KAFKA_PORT for a service.
 
 
 @click.group(cls=CommandGroup)
@@ -39,10 +40,10 @@ def check_config(config_file: Path | None, kafka: str | None) -> None:
     """Check the file and the environment variables, and that the files they name exist."""
     source = load(config_file, with_servers(os.environ, kafka))
     for name in sorted(os.environ):
-        if name.startswith(VARIABLE_PREFIX) and name not in VARIABLES and "__" not in name:
-            (near,) = get_close_matches(name, VARIABLES, 1) or ("",)
-            known = f"did you mean {near}?" if near else f"known are {', '.join(VARIABLES)}"
-            click.echo(escape_invisible(f"{name}: no such variable; {known}"), err=True)
+        near = get_close_matches(name, VARIABLES, 1, MIN_LIKENESS)
+        if near and name not in VARIABLES:
+            line = f"{name}: no such variable; did you mean {near[0]}?"
+            click.echo(escape_invisible(line), err=True)
     tls_context(source.config)
     try:
         model_directory(source.config.model.name)

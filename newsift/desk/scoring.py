@@ -121,12 +121,9 @@ class Measure:
     @cached_property
     def automatic(self) -> tuple[float, ...]:
         """Rising; none where the background is too small."""
-        find, is_profile = self.context.automatic, [isinstance(s, Profile) for s in self.seeds]
-        articles, profiles = (self.rows[np.flatnonzero(np.array(is_profile, bool) == kind)]
-                              for kind in (False, True))  # fmt: skip
-        found = np.concatenate([find.of_articles(articles), find.of_profiles(profiles)])  # [k, 2]
-        shift = self.context.shift
-        return tuple(sorted(float(t) + shift for t in found[:, 0] if np.isfinite(t)))
+        thresholds = self.context.automatic.of_seeds(self.seeds, self.rows)[:, 0]
+        finite = thresholds[np.isfinite(thresholds)].tolist()
+        return tuple(sorted(threshold + self.context.shift for threshold in finite))
 
     @cached_property
     def background(self) -> F32:

@@ -17,6 +17,7 @@ from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.config import Config, MatchingConfig
+from worker.config.rules import ALL
 from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.kafka.topics import admin_client
 from worker.posts.times import DAY_MS
@@ -112,7 +113,7 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
 
 
 def _reader(matching: MatchingConfig) -> Row:
-    factor = "all" if isinf(matching.read_factor) else matching.read_factor
+    factor = ALL if isinf(matching.read_factor) else matching.read_factor
     return {"name": matching.reader, "read_factor": factor}
 
 

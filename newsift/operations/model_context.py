@@ -132,9 +132,9 @@ class ModelContext:
         rows = self.enc.articles([(seed.title, seed.text) for seed in seeds])
         vector = event_vector(mean_vector(rows), rows)
         skimmed = self.automatic.calibrating.skim
-        row, rate = (
-            vector.as_row(self.enc.mix, self.enc.digest),
+        rate, row = (
             self.config.matching.automatic_rate,
+            vector.as_row(self.enc.mix, self.enc.digest),
         )
         threshold = float(self.enc.thresholds(row, rate, skimmed, skim=True)[0])
         return EventStart(rows, vector, threshold + self.shift)

@@ -56,12 +56,16 @@ def test_a_damaged_or_foreign_file_is_made_again(folder: Path) -> None:
 
 
 def test_the_files_used_longest_ago_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(article_vectors, "MAX_FILES", 2)
     ArticleVectors(two_readers(), folder).embed(ARTICLES)
+    monkeypatch.setattr(article_vectors, "MAX_FILES", 2)
     files = sorted(folder.iterdir())
     os.utime(files[1], (0, 0))
     assert open_folder() == folder
     assert sorted(folder.iterdir()) == [files[0], files[2]]
+    more: list[Article] = [("more", f"storm flood {word}") for word in ("cat", "game", "city")]
+    kept = ArticleVectors(two_readers(), folder)
+    kept.embed(more)  # while it runs, too
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:

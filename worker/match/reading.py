@@ -44,6 +44,8 @@ class PostReader:
 
     def read(self, texts: Sequence[str], go_on: Callable[[], None] = do_nothing) -> Embeddings:
         """The vectors of texts. `go_on` is called after each portion; it may raise an error."""
+        if not texts:
+            return self._enc.posts([])
         distinct, index = deduplicate(texts)
         rows = self._find(distinct)
         for portion in portions([text for text in distinct if text not in rows]):
@@ -104,12 +106,11 @@ def split_rows(vectors: Embeddings) -> list[Row]:
 
 
 def join_rows(rows: Sequence[Row], enc: Encoder) -> Embeddings:
-    dense = np.zeros((len(rows), enc.dim), np.float32)
-    for at, row in enumerate(rows):
-        dense[at] = row.dense
-    indptr = np.array([0, *accumulate(len(row.slots) for row in rows)], np.int64)
-    slots = np.concatenate([np.zeros(0, np.int32), *(row.slots for row in rows)])
-    weights = np.concatenate([np.zeros(0, np.float32), *(row.weights for row in rows)])
+    """The embeddings of at least one row."""
+    indptr = np.array(list(accumulate((len(row.slots) for row in rows), initial=0)), np.int64)
+    slots = np.concatenate([row.slots for row in rows])
+    weights = np.concatenate([row.weights for row in rows])
+    dense = np.stack([row.dense for row in rows])
     return Embeddings(dense, SparseRows(indptr, slots, weights), enc.mix, enc.digest)
 
 

@@ -37,7 +37,7 @@ from worker.stream.offsets import Positions
 from worker.stream.tenures import Tenures
 
 MAX_PART_STOP_S = 2.0
-SHARE_POSTS = 2000  # of the background, to estimate the share of them that is read
+SHARE_POSTS = 1000  # of the background, to estimate the share of them that is read
 THREAD_SWITCH_S = 0.001  # The event loop waits no longer for a thread that runs Python.
 log = logging.getLogger("newsift.stream")
 

@@ -1,6 +1,6 @@
 """Automatic thresholds: the scores that a share of the background reaches."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -13,6 +13,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from worker.seeds.background import OwnBackground, calibrating_rows
+from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
 from worker.seeds.vectors import SeedVectors
 
@@ -71,20 +72,29 @@ class AutomaticThresholds:
     def too_fine_for_profiles(self) -> str:
         return self._rate_error(self.calibrating)
 
-    def of_articles(self, articles: Embeddings) -> F32:
-        """The threshold and the skim threshold of each article: [k, 2]."""
-        return self._find(articles, self.background, self.too_fine)
+    def of_seeds(self, seeds: Sequence[SeedOrProfile], rows: Embeddings) -> F32:
+        """The threshold and the skim threshold of each: [k, 2].
 
-    def of_profiles(self, profiles: Embeddings) -> F32:
-        return self._find(profiles, self.calibrating, self.too_fine_for_profiles)
+        Those of profiles are found on the posts that no profile learns from.
+        """
+        found = np.empty((len(seeds), 2), np.float32)
+        is_profile = np.array([isinstance(seed, Profile) for seed in seeds], bool)
+        articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
+        if len(articles):
+            own = rows[articles] if len(profiles) else rows
+            found[articles] = self._find(own, self.background, self.too_fine)
+        if len(profiles):
+            too_fine = self.too_fine_for_profiles
+            found[profiles] = self._find(rows[profiles], self.calibrating, too_fine)
+        return found
 
     def share_passing(self, rows: Embeddings, thresholds: F32) -> float:
         """The share of the calibrating posts that match any row; `thresholds` are both [k, 2]."""
         skim = self.calibrating.skim if self.reads else None
         judging = self.calibrating.skim if self.skims_alone else self.calibrating.read
         found = passing_posts(judging, skim, rows, thresholds)
-        posts = [np.zeros(0, np.int64), *(passing.posts for passing in found)]
-        return len(np.unique(np.concatenate(posts))) / len(judging)
+        posts = {post for passing in found for post in passing.posts.tolist()}
+        return len(posts) / len(judging)
 
     def total_constant(
         self, contents: Mapping[str, int], vectors: SeedVectors, thresholds: F32

@@ -256,23 +256,11 @@ class SeedEmbedder:
         needed = is_automatic | self.automatic.reads
         missing = np.flatnonzero(needed & np.isnan(automatic[rows, 0]))
         if len(missing):
-            new = self._calibrate([seeds[n] for n in missing.tolist()], vectors[missing])
-            automatic[rows[missing]] = new
+            own = [seeds[n] for n in missing.tolist()]
+            automatic[rows[missing]] = self.automatic.of_seeds(own, vectors[missing])
             for part, start in zip(self._parts, starts.tolist(), strict=False):
                 part.automatic = automatic[start : start + len(part.ids)]
         return automatic[rows]
-
-    def _calibrate(self, seeds: Sequence[SeedOrProfile], vectors: Embeddings) -> F32:
-        """Those of profiles by the calibration part of the background: [k, 2]."""
-        automatic = np.empty((len(seeds), 2), np.float32)
-        is_profile = np.array([isinstance(seed, Profile) for seed in seeds], bool)
-        articles, profiles = np.flatnonzero(~is_profile), np.flatnonzero(is_profile)
-        if len(articles):
-            rows = vectors[articles] if len(profiles) else vectors
-            automatic[articles] = self.automatic.of_articles(rows)
-        if len(profiles):
-            automatic[profiles] = self.automatic.of_profiles(vectors[profiles])
-        return automatic
 
     def _rows_of_digest(self, seeds: Sequence[SeedOrProfile]) -> list[str]:
         """Sorted; that of a seed is computed once."""

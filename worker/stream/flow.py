@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import NamedTuple
@@ -166,12 +167,7 @@ class Flow:
         """Matches a batch; also returns whether the matches are grouped already."""
         self._metrics.stage("wait", perf_counter() - batch.arrived)
         edges = self.near.edges(seeds)
-
-        def go_on() -> None:
-            self.portions_read += 1
-            if not self._ledger.holds(batch):
-                raise BatchDroppedError
-
+        go_on = partial(self._go_on, batch)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges, go_on)
         if self._ledger.holds(batch):
             self.near.add(edges, outcome.nears, len(outcome.best))
@@ -180,6 +176,12 @@ class Flow:
         if outcome.matched:
             self._group(batch, outcome)
         return outcome, True
+
+    def _go_on(self, batch: Batch) -> None:
+        """Notes that a portion of its posts was read; gives up a batch that is dropped."""
+        self.portions_read += 1
+        if not self._ledger.holds(batch):
+            raise BatchDroppedError
 
     def _group(self, batch: Batch, outcome: Outcome) -> None:
         began = perf_counter()

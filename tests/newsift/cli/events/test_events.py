@@ -3,6 +3,7 @@ import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -159,6 +160,13 @@ def test_every_publishes_nothing_without_enough_history(newsift: Command, kafka:
     assert versions(kafka) == []
 
 
+def share_in_order(matched: list[dict[str, Any]], on: set[str]) -> float:
+    """Of pairs of a right match and a wrong one, the share where the right one scores higher."""
+    best: dict[str, float] = {row["post"]["id"]: row["matches"][0]["score"] for row in matched}
+    pairs = [best[a] > best[b] for a in best.keys() & on for b in best.keys() - on]
+    return sum(pairs) / len(pairs)
+
+
 def test_learns_the_same_from_files_and_topic(
     newsift: Command, tmp_path: Path, kafka: Kafka
 ) -> None:
@@ -178,6 +186,7 @@ def test_learns_the_same_from_files_and_topic(
     right = [len({row["post"]["id"] for row in each} & on) for each in (plain, result)]
     assert wrong[1] <= wrong[0]
     assert right[1] >= right[0] - 2
+    assert share_in_order(result, on) > share_in_order(plain, on)
     other = newsift("filter", "-", *seeds, "--learn-from", posts, stdin=posts.read_bytes())
     assert [row["matches"] for row in rows(other.out)] == [row["matches"] for row in result]
     add_seeds(kafka)
