@@ -21,9 +21,12 @@ from encoder.model.config import Side
 from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
+from worker.match.links import linked_pairs
 from worker.match.readers import Matched, MatchOptions, PostMatcher
 from worker.match.reading import PostReader
 from worker.match.records import match_id, select_why_tokens, shortest_float
+from worker.posts.attachments import NO_ATTACHMENTS, attachments_of
+from worker.posts.compare import compared_text
 from worker.posts.outcome import PLATFORMS, Post
 from worker.seeds.automatic import Reader, ThresholdRules
 from worker.seeds.background import OwnBackground
@@ -39,7 +42,8 @@ ID = "id"
 
 class InputPost(NamedTuple):
     id: Any
-    text: str
+    text: str  # all that is compared
+    post: Post  # what it says and links to, without an id
 
 
 def read_posts(posts: Any, text: str, id: str | None) -> Iterator[InputPost]:
@@ -98,14 +102,18 @@ def _column(table: Any, name: str) -> Any:
 
 
 def _post(item: Any, text: str, id: str, number: int) -> InputPost:
-    content, name = (item.get(text), item.get(id)) if isinstance(item, Mapping) else (item, None)
+    content, name, attachments = item, None, NO_ATTACHMENTS
+    if isinstance(item, Mapping):
+        content, name, attachments = item.get(text), item.get(id), attachments_of(item)
     if not isinstance(content, str):
         kind = "no text" if content is None else type(content).__name__
         raise InputError(f"posts[{number}]: {kind}, expected a str under {text!r}; leave it out")
     if name is None or _is_missing(name):
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
         name = f"sha256:{digest[:16]}"
-    return InputPost(name, content)
+    alt, card, links = attachments
+    post = Post("", "plain", content, alt=alt, card=card, links=links)
+    return InputPost(name, compared_text(post), post)
 
 
 def _is_missing(value: Any) -> bool:
@@ -152,7 +160,8 @@ def match(
     """Say of every post which article it comes closest to, and whether that is a match.
 
     `posts` are texts, dicts or a table, whose text stands under the name `text` and whose id under
-    `id` ("id" if there is one); without an id it is a digest of the text. `articles` are texts,
+    `id` ("id" if there is one); without an id it is a digest of the text. A dict may have `alt`,
+    `card` and `links`, as a match record has them. `articles` are texts,
     (title, text) pairs or seed records such as {"text", "title", "event", "threshold"}, in a list
     or by their events: {event: article or list of articles}.
 
@@ -274,7 +283,8 @@ class Comparison:
         texts = [post.text for post in posts]
         embeddings = self.enc.skim(texts) if self.enc.has_star else self.enc.posts(texts)
         times = np.zeros(len(posts), np.int64)
-        return embeddings, self.matcher.match(texts, embeddings, times)
+        linked = linked_pairs([post.post for post in posts], self.matcher.seeds.links, times)
+        return embeddings, self.matcher.match(texts, embeddings, times, linked)
 
 
 def _model_name(model: str | Path) -> str:

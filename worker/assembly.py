@@ -8,6 +8,7 @@ from worker.background_file import read_background
 from worker.config import Config, MatchingConfig
 from worker.match.pipeline import Pipeline
 from worker.match.records import RecordRules
+from worker.posts.compare import PARTS, parse_parts
 from worker.posts.languages import Languages
 from worker.posts.read import PostRules
 from worker.seeds.automatic import ThresholdRules
@@ -20,16 +21,19 @@ def build_pipeline(
 ) -> tuple[Pipeline, SeedEmbedder]:
     matching, posts = config.matching, config.posts
     rules = PostRules(posts.format, config.limits, Languages.parse(posts.langs))
-    made = RecordRules(matching.max_matches, matching.why, matching.reader == "skim")
+    compare, skims = parse_parts(posts.compare), matching.reader == "skim"
+    made = RecordRules(matching.max_matches, matching.why, skims, compare)
     pipeline = Pipeline(enc, rules, made, timer, at_once)
     background, kept = own_background(enc, matching), ArticleVectors(enc, open_folder())
-    return pipeline, SeedEmbedder(enc, threshold_rules(matching), background, kept.embed)
+    return pipeline, SeedEmbedder(enc, threshold_rules(config), background, kept.embed)
 
 
-def threshold_rules(matching: MatchingConfig) -> ThresholdRules:
+def threshold_rules(config: Config) -> ThresholdRules:
+    matching, compare = config.matching, parse_parts(config.posts.compare)
     return ThresholdRules(
         matching.automatic_rate, matching.threshold, matching.total_rate is not None,
-        "skim" if matching.reader == "skim" else "read", matching.read_factor,
+        "skim" if matching.reader == "skim" else "read", matching.read_factor, matching.links,
+        compare if compare != PARTS else None,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
 from worker.kafka.topics import ensure_topics
 from worker.match.records import MatchRecord
+from worker.posts.compare import as_text
 from worker.posts.read import Post, read_post
 from worker.text import one_line
 
@@ -43,14 +44,27 @@ class SamplePost:
     id: int
     text: str
     event: str | None
+    alt: Sequence[str] = ()
+    card: dict[str, str] | None = None
+    links: Sequence[str] = ()
 
 
 def read_posts() -> list[SamplePost]:
-    text = (SAMPLES / "posts.jsonl").read_text("utf-8")
-    rows = (json.loads(line) for line in text.splitlines())
-    return [SamplePost(int(row["id"]), row["text"], row["event"]) for row in rows]
+    texts = ((SAMPLES / name).read_text("utf-8") for name in ("attachments.jsonl", "posts.jsonl"))
+    rows = (json.loads(line) for text in texts for line in text.splitlines())
+    return [SamplePost(**row | {"id": int(row["id"])}) for row in rows]
 
 
+def read_articles() -> dict[str, bytes]:
+    """The records of the articles by id, each with the address of a page."""
+    records = {draft.id: json.loads(draft.value) for draft in read_seed_files([SAMPLES / "seeds"])}
+    return {
+        name: json.dumps(record | {"url": PAGES + name}).encode()
+        for name, record in records.items()
+    }
+
+
+PAGES = "https://courier.example/"  # to which some of the sample posts link
 POST_TIME = "2026-03-01T10:00:00.000Z"
 DID = "did:plc:newsiftdemo"
 FIRST_X_ID, FIRST_MASTODON_ID = 1_890_000_000_000_000_000, 113_000_000_000_000_000
@@ -79,31 +93,55 @@ MESSAGES_WITHOUT_POST: tuple[bytes, ...] = (
 
 def as_message(post: SamplePost) -> bytes:
     """The post in the format of a platform; the platforms alternate by id."""
-    kind = "app.bsky.feed.post"
+    kind, cards = "app.bsky.feed.post", [post.card] if post.card else []
+    keys = [f"3_{number}" for number in range(len(post.alt))]
+    addresses = [{"expanded_url": link} for link in post.links]
+    anchors = "".join(f'<p><a href="{escape(link)}">{escape(link)}</a></p>' for link in post.links)
     forms: tuple[dict[str, Any], ...] = (
         {
             "data": {
                 "id": str(FIRST_X_ID + post.id), "text": post.text, "author_id": "7",
-                "created_at": POST_TIME,
+                "created_at": POST_TIME, "attachments": {"media_keys": keys},
+                "entities": {"urls": [*addresses, *map(_x_card, cards)]},
             },
-            "includes": {"users": [{"id": "7", "username": "sample"}]},
+            "includes": {
+                "users": [{"id": "7", "username": "sample"}],
+                "media": [
+                    {"media_key": key, "type": "photo", "alt_text": alt}
+                    for key, alt in zip(keys, post.alt, strict=True)
+                ],
+            },
         },
         {
             "did": DID,
             "kind": "commit",
             "commit": {
                 "operation": "create", "collection": kind, "rkey": f"3demo{post.id:08d}",
-                "record": {"$type": kind, "text": post.text, "createdAt": POST_TIME},
+                "record": {
+                    "$type": kind, "text": post.text, "createdAt": POST_TIME,
+                    "facets": [{"features": [{"uri": link}]} for link in post.links],
+                    "embed": {
+                        "external": cards[0] | {"uri": cards[0]["url"]} if cards else None,
+                        "images": [{"alt": alt} for alt in post.alt],
+                    },
+                },
             },
         },
         {
-            "id": str(FIRST_MASTODON_ID + post.id), "content": f"<p>{escape(post.text)}</p>",
+            "id": str(FIRST_MASTODON_ID + post.id),
+            "content": f"<p>{escape(post.text)}</p>{anchors}",
+            "card": post.card, "media_attachments": [{"description": alt} for alt in post.alt],
             "account": {"acct": "sample@social.example"}, "created_at": POST_TIME,
             "uri": f"https://social.example/users/sample/statuses/{post.id}",
         },
-        {"id": f"sample-{post.id}", "text": post.text},
+        {"id": f"sample-{post.id}", "text": post.text, "alt": post.alt, "card": post.card,
+         "links": post.links},
     )  # fmt: skip
     return json.dumps(forms[post.id % len(forms)], ensure_ascii=False).encode()
+
+
+def _x_card(card: dict[str, str]) -> dict[str, str]:
+    return card | {"expanded_url": card["url"]}
 
 
 ADDED_SEED, REMOVED_SEED = "cable-car-stuck", "clinic-hack"
@@ -225,7 +263,7 @@ class MatchPrinter:
 
     def _print(self, record: MatchRecord) -> None:
         """A line for each match; the words are highlighted unless the output is redirected."""
-        text = one_line(record.post.text)
+        text = one_line(as_text(record.post).text)
         for match in record.matches:
             self._matches.add((record.post.id, match.event))
             shown = highlight_text(text, match.why, self.colour) if sys.stdout.isatty() else text
@@ -323,7 +361,7 @@ def demo(seconds: float, port: int, with_desk: bool, model: ModelConfig) -> None
 
 
 def _show(config: Config, script: Script, scratch: Path) -> None:
-    articles = {draft.id: draft.value for draft in read_seed_files([SAMPLES / "seeds"])}
+    articles = read_articles()
     ensure_topics(config)
     consumer = kafka.KafkaConsumer(
         config.topics.matches, **kafka_python_settings(config), metrics_enabled=False,

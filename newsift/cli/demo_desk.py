@@ -7,14 +7,13 @@ from collections.abc import Sequence, Set
 from functools import partial
 from threading import Event
 
-from newsift.cli.demo import SAMPLES, SamplePost, as_message, read_posts
+from newsift.cli.demo import SamplePost, as_message, read_articles, read_posts
 from newsift.cli.desk import Access, serve
 from newsift.cli.local import ThreadService, local_cluster
 from newsift.desk.session import Desk
 from newsift.desk.site import announce
 from newsift.operations.labels import LabelTopic
 from newsift.operations.messages import notify
-from newsift.operations.seed_drafts import read_seed_files
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.labels import Label
@@ -32,9 +31,9 @@ def show_desk(config: Config) -> None:
     past, future = posts[: len(posts) // 2], posts[len(posts) // 2 :]
     with local_cluster(config) as (local, worker):
         with connected(local) as cluster:
-            drafts = read_seed_files([SAMPLES / "seeds"])
-            SeedTopic(cluster, local).publish({draft.key: draft.value for draft in drafts})
-            LabelTopic(cluster, local).publish(labels_of(past, {draft.id for draft in drafts}))
+            articles = read_articles()
+            SeedTopic(cluster, local).publish({name.encode(): a for name, a in articles.items()})
+            LabelTopic(cluster, local).publish(labels_of(past, articles.keys()))
         notify("the samples arrive; half of the posts are judged already; judge the others")
         services = worker, ThreadService(partial(publish_samples, local, past, future))
         serve(local, Access(), Desk(local), services, on_open=open_page)

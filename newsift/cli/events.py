@@ -50,6 +50,7 @@ from newsift.operations.times import parse_seconds
 from worker.config import Config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected
+from worker.posts.compare import as_text
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 from worker.text import one_line, plural, shorten
@@ -280,7 +281,7 @@ def print_proposal(proposal: Proposal) -> None:
     print_fields(fields)
     for sign, posts in (("+", comparison.new_matches), ("-", comparison.lost_matches)):
         for candidate in posts:
-            text = shorten(one_line(candidate.post.text), MAX_POST_CHARS)
+            text = shorten(one_line(as_text(candidate.post).text), MAX_POST_CHARS)
             click.echo(f"  {sign} {candidate.score:.2f}  {text}")
 
 

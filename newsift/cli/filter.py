@@ -219,14 +219,15 @@ def _learn_profiles(
     inputs: Sequence[FileMessages], state: ControlState, context: ModelContext
 ) -> list[Profile]:
     """A profile of each event, except where a promise binds the present one."""
-    events = events_of(state, context.seed_set(state)).values()
+    seeds = context.seed_set(state)
+    events = events_of(state, seeds).values()
     learners = [e for e in events if e.seeds and not (e.profile and e.profile.promise is not None)]
     starts = [context.start(event.seeds) for event in learners]
     pools = [PostPool(start.vector, start.seeds[:0]) for start in starts]
     progress = ProgressLine(share_read(inputs))
     for batch in chain.from_iterable(inputs):
         lines = [message for message in batch if isinstance(message.reading, Post)]
-        for posts, vectors in context.pipeline.posts_in(lines, context.no_seeds):
+        for posts, vectors in context.pipeline.posts_in(lines, seeds):
             for pool in pools:
                 pool.add(posts, vectors)
         progress.add(len(batch), "posts read to learn from")

@@ -38,6 +38,7 @@ from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.sending import sending
+from worker.posts.compare import as_text
 from worker.text import one_line, plural
 
 VERDICTS: dict[str, Verdict] = {"y": "on", "n": "off", "u": "unsure"}
@@ -134,14 +135,15 @@ class Session:
 
     def _show(self, question: Question) -> None:
         post, match = question.candidate.post, self._frozen.matches.get(question.candidate.post_id)
+        text = as_text(post).text
         colour, why = use_colour(), match.match.why if match else ()
         score = f"{question.candidate.score:.3f}"
         score += f" (threshold {match.match.threshold:.3f})" if match else " (below the threshold)"
         head = [score, post.platform, post.author, post.created_at, post.url]
         click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
-        paragraphs = [line for line in map(one_line, post.text.splitlines()) if line]
+        paragraphs = [line for line in map(one_line, text.splitlines()) if line]
         if len(paragraphs) > MAX_POST_LINES:
-            paragraphs = [one_line(post.text)]
+            paragraphs = [one_line(text)]
         for line in (line for part in paragraphs for line in wrap(part, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
         click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEY_HELP}")

@@ -30,6 +30,7 @@ from newsift.files.writers import (
 )
 from newsift.operations.messages import notify
 from worker.match.records import Match, MatchRecord
+from worker.posts.compare import as_text
 from worker.posts.times import rfc3339
 from worker.text import escape_json, one_line, printable, shorten
 
@@ -184,7 +185,7 @@ class LineView:
         head = f"{self._format_time(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
         fits_beside = self._width - columns(head) - len(INDENT) >= MIN_POST_WIDTH
         before = " " * columns(head) + INDENT if fits_beside else INDENT
-        lines = self._lines(one_line(record.post.text), best.why, len(before))
+        lines = self._lines(one_line(as_text(record.post).text), best.why, len(before))
         first = [head + INDENT + lines.pop(0)] if fits_beside else [head]
         for line in [*first, *(before + line for line in lines)]:
             click.echo(line.rstrip(), color=self._colour)

@@ -17,6 +17,7 @@ from newsift.operations.times import now_ms
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
 from worker.match.records import Match, MatchRecord
+from worker.posts.compare import as_text
 from worker.posts.outcome import PLATFORMS, PostId
 from worker.posts.times import HOUR_MS, MINUTE_MS
 from worker.seeds.record import MAX_EVENT_BYTES, PROFILE_PREFIX
@@ -54,6 +55,7 @@ class MatchRow:
     group: str
     value: bytes  # the record
     profile_version: str  # empty if only seeds match
+    has_link: bool  # to a seed's page: the post is drawn for nothing
 
     @property
     def record(self) -> MatchRecord:
@@ -164,7 +166,7 @@ class EventMatches:
         if len(self._hours) > 2 * HOURS:
             for old in sorted(self._hours)[:-HOURS]:
                 del self._hours[old]
-        if row.profile_version:
+        if row.profile_version and not row.has_link:
             self._count_passed(row)
         if row.lang in self._languages or len(self._languages) < MAX_LANGUAGES:
             self._languages[row.lang] += 1
@@ -197,7 +199,8 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
         of_profile = (m.seed_version for m in matches if m.seed_id == PROFILE_PREFIX + event)
         version = next(of_profile, "")[:MAX_ID_CHARS]
         score, new = max(match.score for match in matches), record.new is not False
-        row = number, arrival, post_at, post_id, lang, score, new, group, value, version
+        has_link = record.has_link
+        row = number, arrival, post_at, post_id, lang, score, new, group, value, version, has_link
         yield event, MatchRow(*row)
 
 
@@ -221,6 +224,7 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
     least: Score = -2.0
     most: Score = 2.0
     new: bool = False  # only stories whose first post is here
+    link: bool = False  # only posts that link to a seed's page
     text: Annotated[str, Meta(max_length=MAX_SEARCH_CHARS)] = ""
     order: Literal["time", "score"] = "time"
     # The number of the last match on the page; later ones are only counted.
@@ -235,12 +239,13 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
             and self.lang in (ANY, row.lang)
             and self.platform in (ANY, row.post_id[0])
             and (row.new or not self.new)
+            and (row.has_link or not self.link)
             and (not self.text or self._in_text(row))
         )
 
     def _in_text(self, row: MatchRow) -> bool:
         post, text = row.record.post, self.text.casefold()
-        return text in post.text.casefold() or text in (post.author or "").casefold()
+        return text in as_text(post).text.casefold() or text in (post.author or "").casefold()
 
 
 @dataclass(frozen=True, slots=True)

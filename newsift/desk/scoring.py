@@ -31,6 +31,7 @@ from worker.errors import BrokerError
 from worker.kafka.reading import connected
 from worker.match.records import select_why_tokens
 from worker.match.reservoir import NearAnswer
+from worker.posts.compare import compared_text
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.background import split_background
@@ -187,6 +188,8 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
         since = max(since, min((story.first.at for story in newest), default=0))
     for story in newest:
         for row in list(story.rows.values()):
+            if row.has_link:
+                continue
             record = row.record
             best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
             threshold = measure.threshold_of.get((best.seed_id, best.seed_version))
@@ -263,6 +266,10 @@ class EventScores:
                 posts.setdefault(label.post_id, label.post)
         verdict_of = joint_verdicts(labels)
         scores = {story.candidate.post_id: story.candidate.score for story in matches.stories}
-        rest = {name: post.text for name, post in posts.items() if name not in scores}
+        rest = {
+            name: compared_text(post, measure.context.compare)
+            for name, post in posts.items()
+            if name not in scores
+        }
         scores |= dict(zip(rest, self._scores(measure, tuple(rest.values())), strict=True))
         return tuple(LabelledScore(scores[name], verdict_of[name]) for name in posts)

@@ -12,6 +12,7 @@ import msgspec
 
 from encoder.errors import InputError
 from worker.match.records import Match, MatchRecord
+from worker.posts.attachments import Card
 from worker.text import escape_json, one_line
 
 POST_FIELDS = ("author", "created_at", "lang", "url", "text")
@@ -114,6 +115,9 @@ def _with_apostrophe(match: re.Match[str]) -> str:
 MATCH_COLUMNS = ("match_id", "score", "threshold", "event", "seed_id", "seed_version", "title")
 RECORD_COLUMNS = ("matched", "seed_set", "model", "processed_at")
 POST_COLUMNS = ("platform", "post_id", *POST_FIELDS)
+# What a post has beside its text, of several one on each line; a table's posts have text alone.
+ATTACHMENT_COLUMNS = ("alt", "card_url", "card_title", "card_description", "links")
+LINK_COLUMN = "link"  # "true" where the post links to the seed's page
 FILE_SOURCE, TOPIC_SOURCE = ("source", "line"), ("source",)
 DATABASE_COLUMNS = ("post_key", "post_digest")
 RESERVED_NAMES = (
@@ -177,7 +181,13 @@ class Layout:
             *self.source_columns,
             *RECORD_COLUMNS,
             *events,
+            *((*self.attachment_columns, LINK_COLUMN) if self.attachment_columns else ()),
         )
+
+    @property
+    def attachment_columns(self) -> tuple[str, ...]:
+        is_table = self.user_columns and self.source_columns == FILE_SOURCE
+        return () if is_table else ATTACHMENT_COLUMNS
 
     @property
     def names(self) -> list[str]:
@@ -189,10 +199,13 @@ class Layout:
         rest = [*source_cells(record.record, self.source_columns), *record_cells(record.record)]
         if self.per == "post":
             rest.append("; ".join(dict.fromkeys(match.event for match in record.matches)))
-        rest += self.user_cells(record)
+        attachments = attachment_cells(record.record) if self.attachment_columns else []
         for match in best if self.per == "post" else record.matches:
             match_cells = (getattr(match, name) for name in MATCH_COLUMNS)
-            yield [*match_cells, *post_cells(record.record), format_why(match), *rest]
+            row = [*match_cells, *post_cells(record.record), format_why(match), *rest, *attachments]
+            if self.attachment_columns:
+                row.append("true" if match.link is True else None)
+            yield [*row, *self.user_cells(record)]
 
     def user_cells(self, record: OutputRecord) -> list[Cell]:
         """In the order of the columns."""
@@ -203,6 +216,12 @@ class Layout:
 def post_cells(record: MatchRecord) -> list[Cell]:
     post = record.post
     return [post.platform, post.id, *(getattr(post, name) for name in POST_FIELDS)]
+
+
+def attachment_cells(record: MatchRecord) -> list[Cell]:
+    post, card = record.post, record.post.card or Card()
+    alt, links = ("\n".join(texts) or None for texts in (post.alt, post.links))
+    return [alt, *(text or None for text in (card.url, card.title, card.description)), links]
 
 
 def source_cells(record: MatchRecord, columns: Sequence[str]) -> list[Cell]:

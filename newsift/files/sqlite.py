@@ -17,6 +17,7 @@ from newsift.files.rows import (
     Cell,
     Layout,
     OutputRecord,
+    attachment_cells,
     clean_cell,
     format_why,
     post_cells,
@@ -41,7 +42,7 @@ CREATE TABLE seeds (
 );
 CREATE TABLE matches (
     match_id TEXT, post_key INTEGER NOT NULL REFERENCES posts (post_key),
-    score REAL, threshold REAL, event TEXT, seed_id TEXT, seed_version TEXT, why TEXT,
+    score REAL, threshold REAL, event TEXT, seed_id TEXT, seed_version TEXT, why TEXT, link TEXT,
     PRIMARY KEY (match_id, post_key)
 );
 CREATE VIRTUAL TABLE posts_text USING fts5 (
@@ -86,7 +87,7 @@ class _DatabaseWriter:
     def __init__(self, db: sqlite3.Connection, layout: Layout) -> None:
         self._db, self._layout = db, layout
         newsift_names = (*POST_COLUMNS, *layout.source_columns, *RECORD_COLUMNS, "post_digest")
-        names = (*newsift_names, *layout.user_names)
+        names = (*newsift_names, *layout.attachment_columns, *layout.user_names)
         quoted_names = ('"' + name.replace('"', '""') + '"' for name in names)
         types = ("INTEGER" if name in INTEGER_COLUMNS else "TEXT" for name in names)
         columns = ", ".join(map(" ".join, zip(quoted_names, types, strict=True)))
@@ -109,10 +110,10 @@ class _DatabaseWriter:
         identity = [clean_cell(part) for part in (post.platform, post.id, post.text)]
         post_digest = json_digest(identity)[:32]
         cells = [*post_cells(match_record), *source_cells(match_record, layout.source_columns)]
-        cells += record_cells(match_record)
-        cursor = self._db.execute(
-            self._insert, clean_row([*cells, post_digest, *layout.user_cells(record)])
-        )
+        cells += [*record_cells(match_record), post_digest]
+        if layout.attachment_columns:
+            cells += attachment_cells(match_record)
+        cursor = self._db.execute(self._insert, clean_row([*cells, *layout.user_cells(record)]))
         if cursor.rowcount:
             key = int(cursor.lastrowid or 0)
             self._db.execute(
@@ -129,8 +130,8 @@ class _DatabaseWriter:
         )
         row: list[Cell] = [match.match_id, key, match.score, match.threshold, match.event]
         self._db.execute(
-            "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            clean_row([*row, *seed[:2], format_why(match)]),
+            "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            clean_row([*row, *seed[:2], format_why(match), "true" if match.link is True else None]),
         )
 
 

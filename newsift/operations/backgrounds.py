@@ -18,8 +18,9 @@ from newsift.statistics.background import PostSampler, match_seeds, take_author_
 from worker.config import Config
 from worker.kafka.reading import StoredMessage, TopicReader, records_between
 from worker.match.pipeline import read_safely
+from worker.posts.compare import as_text, parse_parts
 from worker.posts.languages import Languages
-from worker.posts.read import Post
+from worker.posts.read import Post, PostRules
 from worker.posts.times import rfc3339
 from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder, row_problems
@@ -51,17 +52,18 @@ class BackgroundSample:
         self.no_posts = 0
 
     def read(self, batches: Batches, share: Share, config: Config, form: str) -> None:
-        langs, progress = Languages.parse(config.posts.langs), ProgressLine(share)
+        rules = PostRules(form, config.limits, Languages.parse(config.posts.langs))
+        compare, progress = parse_parts(config.posts.compare), ProgressLine(share)
         for message in chain.from_iterable(batches):
             progress.add(1, "messages read")
             if isinstance(message, FileMessage) and not message.value:
                 reading = message.reading
             else:
-                reading = read_safely(message.value, form, config.limits, langs)
+                reading = read_safely(message.value, rules)
             if not isinstance(reading, Post):
                 self.no_posts += 1
                 continue
-            self.posts.add(reading)
+            self.posts.add(as_text(reading, compare))
             if (at := message.timestamp) > 0:
                 first, last = self.times or (at, at)
                 self.times = min(first, at), max(last, at)

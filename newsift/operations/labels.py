@@ -163,7 +163,7 @@ def read_event_matches(
 def _event_match(value: bytes | None, event: str) -> EventMatch | None:
     record = parse_match_record(value)
     matches = [match for match in record.matches if match.event == event] if record else []
-    if record is None or not matches:
+    if record is None or not matches or record.has_link:
         return None
     best = max(matches, key=lambda match: match.score)
     group = record.group if isinstance(record.group, str) else ""

@@ -20,6 +20,7 @@ from worker.assembly import build_pipeline
 from worker.config import Config
 from worker.match.readers import MatchOptions, PostMatcher
 from worker.match.reading import PostReader
+from worker.posts.compare import parse_parts
 from worker.seeds.profile import EventVector, Profile, SeedOrProfile
 from worker.seeds.record import Seed
 from worker.seeds.set import SeedSet
@@ -103,7 +104,7 @@ class ModelContext:
         self.automatic = self._embedder.automatic
         self.background = self.automatic.judging
         self.reader = PostReader(self.enc, self.enc.threads)
-        self.no_seeds = SeedSet.empty(self.enc)
+        self.compare = parse_parts(config.posts.compare)
         self.shift = 0.0  # the constant of the last whole set, where a total rate is configured
         self._lock = Lock()
 

@@ -37,10 +37,13 @@ from newsift.statistics.feedback import (
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.queues import Candidate, is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
+from worker.match.links import linked_pairs
 from worker.match.readers import PostMatcher
+from worker.posts.compare import as_text
 from worker.posts.outcome import Post
 from worker.posts.times import HOUR_MS
 from worker.seeds.profile import EventVector, Profile
+from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, build_state
 
 MAX_COMPARED_POSTS = 5
@@ -77,6 +80,10 @@ def match_posts(
     texts, times = [post.text for post in posts], np.zeros(len(posts), np.int64)
     pairs = matcher.match(texts, vectors, times).pairs
     return pairs.counts > 0, pairs.best
+
+
+def links_to_seed(post: Post, seeds: SeedSet) -> bool:
+    return bool(len(linked_pairs([post], seeds.links, np.zeros(1, np.int64))))
 
 
 def _best_posts(
@@ -182,29 +189,30 @@ class StreamWindow:
         """From the first post to the last."""
         return max(self._last - self._first, 0) / HOUR_MS
 
-    def data(self, start: EventStart) -> TrainingData:
+    def data(self, start: EventStart, seeds: SeedSet) -> TrainingData:
+        """Posts that link to the page of a seed teach nothing."""
         pool = PostPool(start.vector, start.seeds[:0])
         data = TrainingData(pool)
-        for posts, vectors in self._read(self._history, self._begin):
+        for posts, vectors in self._read(self._history, self._begin, seeds):
             _count_matches(data.before, start, posts, vectors)
-        for posts, vectors in self._read(self._begin, self._end, with_times=True):
+        for posts, vectors in self._read(self._begin, self._end, seeds, with_times=True):
             _count_matches(data.now, start, posts, vectors)
             pool.add(posts, vectors)
         return data
 
     def compare(self, comparison: Comparison) -> None:
-        for posts, vectors in self._read(self._begin, self._end):
+        for posts, vectors in self._read(self._begin, self._end, comparison.before.seeds):
             comparison.add(posts, vectors)
 
     def _read(
-        self, start: Offsets, end: Offsets, with_times: bool = False
+        self, start: Offsets, end: Offsets, seeds: SeedSet, with_times: bool = False
     ) -> Iterator[tuple[Sequence[Post], Embeddings]]:
         progress = ProgressLine()
         for batch in self._cluster.read(self._topic, start, end):
             if with_times:
                 times = [message.timestamp for message in batch if message.timestamp > 0]
                 self._first, self._last = min([self._first, *times]), max([self._last, *times])
-            yield from self._context.pipeline.posts_in(batch, self._context.no_seeds)
+            yield from self._context.pipeline.posts_in(batch, seeds)
             progress.add(len(batch), "posts")
 
 
@@ -237,12 +245,16 @@ def propose_profile(
     context: ModelContext, event: EventState, window: StreamWindow | None, labels: Iterable[Label],
     attempt: int,
 ) -> Proposal:  # fmt: skip
-    data = TrainingData() if window is None else window.data(context.start(event.seeds))
-    data.on, data.off = training_posts(labels)
-    profile = make_profile(context, event, data, creation_fields() | {"attempts": attempt})
-    value = profile.value(context.config.limits)
     old = [event.profile] if event.profile else []
     before = context.partial_seed_set(build_state([*event.seeds, *old]))
+    start = context.start(event.seeds)
+    data = TrainingData() if window is None else window.data(start, before)
+    data.on, data.off = (
+        [as_text(post, context.compare) for post in posts if not links_to_seed(post, before)]
+        for posts in training_posts(labels)
+    )
+    profile = make_profile(context, event, data, creation_fields() | {"attempts": attempt})
+    value = profile.value(context.config.limits)
     after = context.partial_seed_set(build_state([*event.seeds, profile]))
     comparison = Comparison(context.matcher(before), context.matcher(after))
     if window is not None:

@@ -89,7 +89,7 @@ def read_pass_rates(
     passes: Counter[tuple[str, str]] = Counter()
     for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, start)):
         for record in filter(None, (parse_match_record(message.value) for message in batch)):
-            if record.source.timestamp >= start:
+            if record.source.timestamp >= start and not record.has_link:
                 passes.update({(match.seed_id, match.seed_version) for match in record.matches})
 
     def rate(profile: Profile) -> float | None:

@@ -105,6 +105,7 @@ class TopicsConfig(Section):
 class PostsConfig(Section):
     format: Annotated[str, rules.one_of(*FORMATS)] = "auto"
     langs: Annotated[str | None, rules.LANGUAGES] = None
+    compare: Annotated[str, rules.POST_PARTS] = "text,alt,card"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ class MatchingConfig(Section):
     read_factor: Annotated[float, rules.READ_FACTOR] = 5.0
     max_matches: Annotated[int, rules.whole_number(1, 1000)] = 10
     why: Annotated[bool, rules.TRUE_OR_FALSE] = True
+    links: Annotated[bool, rules.TRUE_OR_FALSE] = True
 
     @property
     def automatic_rate(self) -> float:

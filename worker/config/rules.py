@@ -109,6 +109,11 @@ def are_languages(text: str) -> bool:
     return all(LANGUAGE.fullmatch(part.strip()) for part in text.split(","))
 
 
+def are_post_parts(text: str) -> bool:
+    parts = [part.strip() for part in text.split(",")]
+    return len(set(parts)) == len(parts) and set(parts) <= {"text", "alt", "card"}
+
+
 ALL = "all"  # a number without an end, as a word
 TRUE_OR_FALSE = Rule("true or false", lambda _: True)
 LINE = Rule("a text on one line", is_one_line)
@@ -119,6 +124,7 @@ KAFKA_NAME = Rule(
 )
 SERVERS = Rule("host:port, or several with commas between", are_servers)
 LANGUAGES = Rule("a language such as en or pt-BR, or a list of them", are_languages, listed=True)
+POST_PARTS = Rule("some of text, alt and card, as a list", are_post_parts, listed=True)
 READ_FACTOR = Rule("a number of at least 1, or all", lambda x: x >= 1, words={ALL: inf})
 RATE = Rule("a number above 0 and below 1", lambda x: 0 < x < 1)
 THRESHOLD = Rule("a number above 0 and at most 1", lambda x: 0 < x <= 1)

@@ -51,6 +51,7 @@ class SeedPairs:
     counts: I64  # [n], how many seeds every post matches
     hits: I64  # [k], how many posts match every seed
     nears: NearMissRows | None = None  # only on request
+    by_link: NDArray[np.bool_] | None = None  # [m], whether the post links to the seed's page
 
 
 class Lists(NamedTuple):

@@ -74,6 +74,10 @@ class NearMissRows:
     strata: I64  # [h]
     scores: F32  # [h]
 
+    def without_posts(self, posts: I64) -> Self:
+        kept = ~np.isin(self.posts, posts)
+        return type(self)(*(getattr(self, field.name)[kept] for field in fields(self)))
+
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         none = np.zeros(0, np.int64)

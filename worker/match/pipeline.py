@@ -13,10 +13,17 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32, I64
 from worker import crashpoint
-from worker.config.limits import Limits
+from worker.match.links import linked_pairs
 from worker.match.matcher import SeedPairs
 from worker.match.near import Edges, NearMissRows
-from worker.match.readers import Matched, MatchOptions, PostMatcher, ReadTexts, select_rows
+from worker.match.readers import (
+    NO_PAIRS,
+    Matched,
+    MatchOptions,
+    PostMatcher,
+    ReadTexts,
+    select_rows,
+)
 from worker.match.reading import PostReader, deduplicate, do_nothing
 from worker.match.records import (
     Message,
@@ -29,7 +36,7 @@ from worker.match.records import (
     to_match,
     to_match_record,
 )
-from worker.posts.languages import ALL_LANGUAGES, Languages
+from worker.posts.compare import as_text, compared_text
 from worker.posts.outcome import Unreadable
 from worker.posts.read import (
     DEFAULT_RULES,
@@ -94,6 +101,7 @@ class Outcome:
     timestamps: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # [read], or negative
     records: list[Record] = field(default_factory=list)
     read_by_star: int = 0  # posts
+    linking: int = 0  # posts that link to the page of a seed
     matched: int = 0  # posts
     without_seeds: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
@@ -124,6 +132,7 @@ class BatchState:
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
         self.posts: dict[int, Post] = {}  # by the number of the message
+        self.linked: dict[int, list[int]] = {}  # by message: the seeds to whose pages it links
         self.outcome = Outcome(len(messages), timestamps_of(messages))
 
     def reject(self, index: int, reason: Reason, detail: str) -> None:
@@ -135,12 +144,32 @@ class BatchState:
         self.posts.pop(index, None)
         self.outcome.passed_over[why] += 1
 
+    def find_links(self, seeds: SeedSet) -> None:
+        rows = list(self.posts)
+        posts, times = [*self.posts.values()], self.times(rows)
+        for place, seed in linked_pairs(posts, seeds.links, times).tolist():
+            self.linked.setdefault(rows[place], []).append(seed)
+
+    def times(self, rows: Sequence[int]) -> I64:
+        """The times of messages, which decide whether a seed has expired."""
+        times = self.outcome.timestamps[np.array(rows, np.int64)]
+        return np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
+
+    def linked_pairs(self, rows: Sequence[int]) -> I64:
+        """The pairs among these messages that match by a link: [l, 2]."""
+        if not self.linked:
+            return NO_PAIRS
+        pairs = [(at, seed) for at, row in enumerate(rows) for seed in self.linked.get(row, ())]
+        return np.array(pairs, np.int64).reshape(-1, 2)
+
     def match(self, records: Sequence[Record], matched: Matched, seeds: SeedSet) -> None:
         """Adds the records of matching posts and their counts."""
         outcome, pairs = self.outcome, matched.pairs
         outcome.records += records
         outcome.vectors.append(matched.matching)
         outcome.matched += len(records)
+        if pairs.by_link is not None:
+            outcome.linking += len(np.unique(pairs.posts[pairs.by_link]))
         for record in records:
             outcome.posts_by_event.update(record.story_key.events if record.story_key else ())
         outcome.best = np.concatenate([outcome.best, pairs.best])
@@ -188,6 +217,7 @@ class Pipeline:
         if not len(seeds):
             batch.outcome.without_seeds = len(batch.posts)
             batch.posts.clear()
+        batch.find_links(seeds)
         parts = list(self._encode(batch, seeds, self._embed))
         crashpoint.reached("encoded")
         start = self._lap(batch, "encode", start)
@@ -211,11 +241,17 @@ class Pipeline:
     def posts_in(
         self, messages: Sequence[Message], seeds: SeedSet
     ) -> Iterator[tuple[list[Post], Embeddings]]:
-        """Posts with their vectors, skimmed where a model has two readers; nothing else."""
+        """Posts, whose text is all that is compared, with vectors that are skimmed where possible.
+
+        Those that link to the page of a seed are left out.
+        """
         batch = BatchState(messages)
         self._decode(batch)
+        batch.find_links(seeds)
+        for row in batch.linked:
+            del batch.posts[row]
         for rows, vectors in self._encode(batch, seeds, self._embed):
-            yield [batch.posts[row] for row in rows], vectors
+            yield [as_text(batch.posts[row], self._made.compare) for row in rows], vectors
 
     def _lap(self, batch: BatchState, stage: str, start: float) -> float:
         end = self._timer()
@@ -238,11 +274,11 @@ class Pipeline:
                     batch.reject(index, result.reason, result.detail)
 
     def _read(self, messages: Sequence[Message]) -> list[Reading]:
-        values = [message.value for message in messages]
+        values, rules = [message.value for message in messages], self._rules
         try:
-            return read_posts(values, *self._rules)
+            return read_posts(values, rules.form, rules.limits, rules.langs)
         except Exception:  # noqa: BLE001 - one value raised it
-            return [read_safely(value, *self._rules) for value in values]
+            return [read_safely(value, rules) for value in values]
 
     def _matcher(self, seeds: SeedSet, read: ReadTexts, edges: Edges | None = None) -> PostMatcher:
         return PostMatcher(read, seeds, MatchOptions(self._threads, self._made.most, edges))
@@ -254,7 +290,7 @@ class Pipeline:
 
         def embed(rows: Sequence[int]) -> Embeddings:
             """Texts that repeat are embedded once, where that costs less than copying rows."""
-            texts = [batch.posts[row].text for row in rows]
+            texts = [compared_text(batch.posts[row], self._made.compare) for row in rows]
             if len(set(texts)) > MIN_DISTINCT_SHARE * len(texts):
                 return read(texts, threads=self._threads)
             distinct, index = deduplicate(texts)
@@ -267,9 +303,11 @@ class Pipeline:
             finite, has_words = check_rows(result)
             for at in np.flatnonzero(~finite).tolist():
                 batch.reject(rows[at], Reason.NOT_FINITE, "its embedding is not finite")
-            for at in np.flatnonzero(finite & ~has_words).tolist():
+            # A post without words matches by its links alone.
+            compared = has_words | np.isin(rows, [*batch.linked])
+            for at in np.flatnonzero(finite & ~compared).tolist():
                 batch.pass_over(rows[at], "no_words")
-            usable = np.flatnonzero(finite & has_words)
+            usable = np.flatnonzero(finite & compared)
             if len(usable):
                 yield [rows[at] for at in usable.tolist()], select_rows(result, usable)
 
@@ -279,13 +317,13 @@ class Pipeline:
     ) -> None:  # fmt: skip
         """A post that fails becomes a dead letter."""
         seeds = matcher.seeds
-        times = batch.outcome.timestamps[rows]
-        times = np.where(times < 0, BEFORE_ANY_EXPIRY, np.minimum(times, NEVER_EXPIRES - 1))
+        times = batch.times(rows)
 
         def match(at: Sequence[int]) -> tuple[list[Record], Matched]:
             part = slice(at[0], at[-1] + 1)
-            texts = [batch.posts[row].text for row in rows[part]]
-            matched = matcher.match(texts, posts[part], times[part])
+            texts = [compared_text(batch.posts[row], self._made.compare) for row in rows[part]]
+            linked = batch.linked_pairs(rows[part])
+            matched = matcher.match(texts, posts[part], times[part], linked)
             return self._records(batch, rows[part], matched.pairs, seeds, now), matched
 
         for at, result in bisect_failures(match, range(len(rows))):
@@ -309,13 +347,19 @@ class Pipeline:
         listing = [
             to_match(
                 ScoredPair(
-                    batch.posts[matching[at]], seeds.seeds[seed], score, seeds.thresholds[seed]
+                    batch.posts[matching[at]],
+                    seeds.seeds[seed],
+                    score,
+                    seeds.thresholds[seed],
+                    by_link,
                 ),
                 self._enc.digest,
                 words,
-                self._made.skimmed,
+                self._made,
             )
-            for (at, seed), score, words in zip(pairs, matches.scores, why, strict=True)
+            for (at, seed), score, by_link, words in zip(
+                pairs, matches.scores, is_by_link(matches), why, strict=True
+            )
         ]
         spans = [*starts.tolist(), len(listing)]
         origin = Origin(seeds.digest, self._enc.digest, now() if matching else "")
@@ -338,7 +382,8 @@ class Pipeline:
         """The words that made the score of each pair; a repeated text is explained once."""
         if not (self._made.why and pairs):
             return [[] for _ in pairs]
-        texts, index = deduplicate([batch.posts[row].text for row in rows])
+        compare = self._made.compare
+        texts, index = deduplicate([compared_text(batch.posts[row], compare) for row in rows])
         unique, places = deduplicate([(index[at], seed) for at, seed in pairs])
         seed_numbers, seed_index = np.unique([seed for _, seed in unique], return_inverse=True)
         pairs = [(text, at) for (text, _), at in zip(unique, seed_index.tolist(), strict=True)]
@@ -377,12 +422,15 @@ class Pipeline:
             self._records(batch, [0], as_if, seeds, str)
 
 
-def read_safely(
-    value: bytes | None, form: str, limits: Limits, langs: Languages = ALL_LANGUAGES
-) -> Reading:
+def is_by_link(pairs: SeedPairs) -> list[bool]:
+    """Of each pair, whether the post links to the seed's page."""
+    return [False] * len(pairs.posts) if pairs.by_link is None else pairs.by_link.tolist()
+
+
+def read_safely(value: bytes | None, rules: PostRules) -> Reading:
     """An unexpected error that only this message raises rejects it."""
     try:
-        return read_post(value, form, limits, langs)
+        return read_post(value, rules.form, rules.limits, rules.langs)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not come again and again
         read_post(ProbeMessage().value)  # raises too where it is not the message's own
         return Rejected(Reason.FAILED, f"{type(error).__name__} as it was read")

@@ -11,6 +11,7 @@ from worker.match.matcher import UNLIMITED, Matcher, SeedPairs, rank_mask
 from worker.match.near import Edges, NearMissRows
 from worker.seeds.set import SeedSet
 
+NO_PAIRS = np.zeros((0, 2), np.int64)
 PAIRS_AT_ONCE = 2**22  # posts that are read times seeds
 ReadTexts = Callable[[Sequence[str]], Embeddings]
 
@@ -41,7 +42,8 @@ class Matched:
 class PostMatcher:
     """Compares skimmed posts with one seed set, and reads those that may match.
 
-    A pair matches if its approximate score reaches the skim threshold and its score the threshold.
+    A pair matches if its approximate score reaches the skim threshold and its score the threshold,
+    or if the post links to the seed's page.
     """
 
     def __init__(self, read: ReadTexts, seeds: SeedSet, options: MatchOptions) -> None:
@@ -55,12 +57,24 @@ class PostMatcher:
         most = UNLIMITED if self.skims else options.most
         self._judge = Matcher(seeds, threads, most, options.edges)
 
-    def match(self, texts: Sequence[str], posts: Embeddings, times: I64) -> Matched:
-        """`posts` are the vectors of the texts, skimmed where a model has two readers."""
-        if not self.skims:
-            return Matched(self._judge.match(posts, times), np.arange(len(posts)), posts)
+    def match(
+        self, texts: Sequence[str], posts: Embeddings, times: I64, linked: I64 = NO_PAIRS
+    ) -> Matched:
+        """`posts` are the vectors of the texts, skimmed where a model has two readers.
+
+        `linked` are posts and seeds that match by a link: [l, 2].
+        """
+        if self.skims:
+            matched = self._read_and_match(texts, posts, times, linked)
+        else:
+            matched = Matched(self._judge.match(posts, times), np.arange(len(posts)), posts)
+        return self._with_links(matched, posts, linked) if len(linked) else matched
+
+    def _read_and_match(
+        self, texts: Sequence[str], posts: Embeddings, times: I64, linked: I64
+    ) -> Matched:
         skimmed = self._sieve.match(posts, times)
-        rows = np.flatnonzero(skimmed.counts)  # the posts that are read
+        rows = np.union1d(np.flatnonzero(skimmed.counts), linked[:, 0])  # the posts that are read
         read = self._read([texts[row] for row in rows.tolist()])
         best, counts = skimmed.best.copy(), np.zeros_like(skimmed.counts)
         hits = np.zeros_like(skimmed.hits)
@@ -84,6 +98,40 @@ class PostMatcher:
         matching, of_seeds = pairs.T
         exact = np.concatenate(scores)
         return Matched(SeedPairs(matching, of_seeds, exact, best, counts, hits, near), rows, read)
+
+    def _with_links(self, matched: Matched, posts: Embeddings, linked: I64) -> Matched:
+        """Adds the pairs that match by a link; they are listed before others."""
+        seeds, pairs, count = self.seeds, matched.pairs, len(self.seeds)
+        rows = np.searchsorted(matched.rows, linked[:, 0])
+        scores = seeds.vectors.scores(matched.vectors, np.stack([rows, linked[:, 1]], axis=1))
+        counted = scores >= seeds.thresholds[linked[:, 1]]
+        if seeds.skim_thresholds is not None:
+            approximate = seeds.vectors.scores(posts, linked)
+            counted &= approximate >= seeds.skim_thresholds[linked[:, 1]]
+        more = linked[~counted]
+        keys, links = pairs.posts * count + pairs.seeds, linked[:, 0] * count + linked[:, 1]
+        new = ~np.isin(links, keys)
+        keys = np.concatenate([keys, links[new]])
+        all_scores = np.concatenate([pairs.scores, scores[new]])
+        matching, of_seeds = np.divmod(keys, count)
+        by_link = np.isin(keys, links)
+        first = np.lexsort((of_seeds, -all_scores, ~by_link, matching))
+        first = first[rank_mask(matching[first], self._options.most)]
+        order = first[np.lexsort((of_seeds[first], -all_scores[first], matching[first]))]
+        nears = pairs.nears
+        if nears is not None:
+            nears = nears.without_posts(linked[:, 0])
+        found = SeedPairs(
+            matching[order],
+            of_seeds[order],
+            all_scores[order],
+            pairs.best,
+            pairs.counts + np.bincount(more[:, 0], minlength=len(pairs.counts)),
+            pairs.hits + np.bincount(more[:, 1], minlength=count),
+            nears,
+            by_link[order],
+        )
+        return replace(matched, pairs=found)
 
     def _may_match(self, judged: SeedPairs, skimmed: Embeddings) -> I64:
         """The pairs whose approximate scores reach the skim thresholds, by their numbers."""

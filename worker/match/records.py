@@ -8,6 +8,7 @@ from unicodedata import category
 import msgspec
 import numpy as np
 
+from worker.posts.compare import PARTS, compared_text
 from worker.posts.outcome import Unreadable
 from worker.posts.read import Post, Reason
 from worker.seeds.profile import SeedOrProfile
@@ -89,6 +90,7 @@ class Match(msgspec.Struct, frozen=True, gc=False):
     score: float
     threshold: float
     why: list[tuple[str, float]]
+    link: bool | msgspec.UnsetType = msgspec.UNSET  # true where the post links to the seed's page
     skimmed: bool | msgspec.UnsetType = msgspec.UNSET  # true where no post is read
 
 
@@ -110,6 +112,11 @@ class MatchRecord(msgspec.Struct, frozen=True, gc=False):
     group: str | msgspec.UnsetType = msgspec.UNSET  # a worker's hints, in no record of a filter
     new: bool | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def has_link(self) -> bool:
+        """Whether the post links to a seed's page: it is drawn for nothing, and teaches nothing."""
+        return any(match.link is True for match in self.matches)
+
 
 class RecordRules(NamedTuple):
     """What match records say."""
@@ -117,11 +124,13 @@ class RecordRules(NamedTuple):
     most: int = 10  # matches of a post that are listed
     why: bool = True  # whether each names the words that carry it
     skimmed: bool = False  # whether no post is read
+    compare: tuple[str, ...] = PARTS  # of a post, which the match's id depends on
 
 
-def match_id(post: Post, seed: SeedOrProfile, model: str) -> str:
+def match_id(post: Post, seed: SeedOrProfile, model: str, compare: Sequence[str] = PARTS) -> str:
     """32 hex digits, the same on every worker and at every delivery."""
-    identity = [post.platform, post.id, post.text, seed.id, seed.version, model]
+    text = compared_text(post, compare)
+    identity = [post.platform, post.id, text, seed.id, seed.version, model]
     return sha256(encode_json(identity)).hexdigest()[:32]
 
 
@@ -132,16 +141,17 @@ class ScoredPair(NamedTuple):
     seed: SeedOrProfile
     score: np.float32
     threshold: np.float32
+    by_link: bool = False
 
 
 def to_match(
-    pair: ScoredPair, model: str, why: Sequence[tuple[str, float]], skimmed: bool = False
+    pair: ScoredPair, model: str, why: Sequence[tuple[str, float]], rules: RecordRules
 ) -> Match:
     post, seed = pair.post, pair.seed
     return Match(
-        match_id(post, seed, model), seed.id, seed.version, seed.event, seed.title,
+        match_id(post, seed, model, rules.compare), seed.id, seed.version, seed.event, seed.title,
         shortest_float(pair.score), shortest_float(pair.threshold), list(why),
-        skimmed or msgspec.UNSET,
+        pair.by_link or msgspec.UNSET, rules.skimmed or msgspec.UNSET,
     )  # fmt: skip
 
 

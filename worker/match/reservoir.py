@@ -142,5 +142,7 @@ class NearMisses:
 def _shorten_post(post: Post) -> Post:
     """The id stays whole."""
     rest = (post.author, post.created_at, post.lang, post.url)
-    cut = (value and value[:MAX_FIELD_CHARS] for value in rest)
-    return Post(post.id, post.platform, post.text[:MAX_TEXT_CHARS], *cut)
+    author, created_at, lang, url = (value and value[:MAX_FIELD_CHARS] for value in rest)
+    text, alt = post.text[:MAX_TEXT_CHARS], "\n".join(post.alt)[:MAX_TEXT_CHARS]
+    pictures = (alt,) if alt else ()
+    return Post(post.id, post.platform, text, author, created_at, lang, url, pictures, post.card)

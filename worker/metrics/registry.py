@@ -109,6 +109,7 @@ METRICS = (
     _metric("background_share_read", Gauge,
          "Share of the background's posts that the present seeds would have read"),
     _metric("posts_matched_total", Counter, "Posts that matched at least one seed"),
+    _metric("posts_linking_total", Counter, "Those of them that link to the page of a seed"),
     _metric("posts_passed_over_total", Counter, "Well-formed events that are not compared",
          "why", PASSED_OVER),
     _metric("posts_without_seeds_total", Counter, "Posts that came while there were no seeds"),
@@ -181,6 +182,7 @@ class Metrics:
         self._collectors["posts_read_total"].inc(outcome.read)
         self._collectors["posts_read_by_star_total"].inc(outcome.read_by_star)
         self._collectors["posts_matched_total"].inc(outcome.matched)
+        self._collectors["posts_linking_total"].inc(outcome.linking)
         self._collectors["posts_without_seeds_total"].inc(outcome.without_seeds)
         self._collectors["posts_passed_over_total"].labels("no_seeds").inc(outcome.without_seeds)
         for why, n in outcome.passed_over.items():

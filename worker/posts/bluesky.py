@@ -1,7 +1,16 @@
 """Posts of Bluesky: the events of its Jetstream, of both versions of the interface."""
 
+from typing import Any
+
 import msgspec
 
+from worker.posts.attachments import (
+    NO_ATTACHMENTS,
+    Attachments,
+    Preview,
+    decode_or_none,
+    make_attachments,
+)
 from worker.posts.checks import Draft, make_post, rejection
 from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import NO_POST, Reading, Reason
@@ -15,6 +24,31 @@ class PostRecord(msgspec.Struct, gc=False):
     text: str | None = None
     createdAt: str | None = None
     langs: list[str] | None = None
+    embed: msgspec.Raw = msgspec.Raw()
+    facets: msgspec.Raw = msgspec.Raw()
+
+
+class Picture(msgspec.Struct, gc=False):
+    alt: Any = None
+
+
+class Embed(msgspec.Struct, gc=False):
+    """Pictures, a film or a link card; beside a quoted post they are its `media`."""
+
+    external: Preview | None = None
+    images: list[Picture] | None = None
+    alt: Any = None  # of a film
+    media: "Embed | None" = None
+
+
+class Feature(msgspec.Struct, gc=False):
+    uri: Any = None  # of a link
+
+
+class Facet(msgspec.Struct, gc=False):
+    """What a part of the text means, such as a link."""
+
+    features: list[Feature] | None = None
 
 
 class CommitKeys(msgspec.Struct, gc=False):
@@ -71,6 +105,8 @@ USUAL_STARTS = (b'{"did":', b'{"$type":"message"')
 POST_EVENT = msgspec.json.Decoder(PostEvent)
 EVENT = msgspec.json.Decoder(Event)
 SECOND_COMMIT: msgspec.json.Decoder[SecondCommit | None] = msgspec.json.Decoder(SecondCommit | None)
+EMBED = msgspec.json.Decoder(Embed)
+FACETS = msgspec.json.Decoder(list[Facet])
 POST_RECORD: msgspec.json.Decoder[PostRecord | None] = msgspec.json.Decoder(PostRecord | None)
 
 
@@ -122,4 +158,16 @@ def _read_commit(did: str | None, commit: Commit | PostCommit | None, langs: Lan
         langs.choose(record.langs or ()),
         f"https://bsky.app/profile/{did}/post/{commit.rkey}",
     )
-    return make_post("bluesky", Draft(id, record.text, did, record.createdAt, lang, url))
+    draft = Draft(id, record.text, did, record.createdAt, lang, url)
+    return make_post("bluesky", draft, read_attachments(record))
+
+
+def read_attachments(record: PostRecord) -> Attachments:
+    if not (record.embed or record.facets):
+        return NO_ATTACHMENTS
+    embed = decode_or_none(record.embed, EMBED) or Embed()
+    facets = decode_or_none(record.facets, FACETS) or []
+    media = embed.media or embed
+    alt = [*(picture.alt for picture in media.images or ()), media.alt]
+    links = (feature.uri for facet in facets for feature in facet.features or ())
+    return make_attachments(alt, media.external, links)

@@ -13,6 +13,7 @@ from worker.json_outline import (
     max_nesting,
     may_be_deep,
 )
+from worker.posts.attachments import NO_ATTACHMENTS, Attachments
 from worker.posts.outcome import NO_POST, NO_WORDS, PassedOver, Post, Reading, Reason, Rejected
 from worker.posts.times import utc
 
@@ -120,15 +121,16 @@ class Draft(msgspec.Struct, gc=False):
     url: str | None = None
 
 
-def make_post(platform: str, draft: Draft) -> Reading:
+def make_post(platform: str, draft: Draft, attachments: Attachments = NO_ATTACHMENTS) -> Reading:
     """Rejected without an id or a text, passed over without words."""
     name = str(draft.id) if draft.id is not None else ""
     if not name or name.isspace():
         return rejection(Reason.NO_ID, f"id: {'missing' if draft.id is None else 'empty'}")
     if draft.text is None:
         return rejection(Reason.NO_TEXT, "text: missing")
-    if not draft.text or draft.text.isspace():
+    if (not draft.text or draft.text.isspace()) and not any(attachments):
         return NO_WORDS
     created_at = None if draft.created_at is None else utc(draft.created_at)
     author, lang, url = draft.author or None, draft.lang or None, draft.url or None
-    return Post(name, platform, draft.text, author, created_at, lang, url)
+    alt, card, links = attachments
+    return Post(name, platform, draft.text, author, created_at, lang, url, alt, card, links)

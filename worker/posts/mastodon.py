@@ -2,11 +2,19 @@
 
 import html
 import re
+from typing import Any
 
 import msgspec
 
 from encoder.text.clean import POST_CHARS
 from worker.config.limits import Limits
+from worker.posts.attachments import (
+    Attachments,
+    Preview,
+    decode_or_none,
+    html_links,
+    make_attachments,
+)
 from worker.posts.checks import Draft, diagnose, make_post, refusal
 from worker.posts.outcome import NO_POST, Reading
 
@@ -25,6 +33,12 @@ class Account(msgspec.Struct):
     acct: str | None = None
 
 
+class Medium(msgspec.Struct):
+    """A picture, a film or a sound."""
+
+    description: Any = None
+
+
 class MastodonStatus(msgspec.Struct):
     """A status, or the one that it boosts."""
 
@@ -37,6 +51,8 @@ class MastodonStatus(msgspec.Struct):
     url: str | None = None
     uri: str | None = None
     reblog: "MastodonStatus | None" = None
+    card: msgspec.Raw = msgspec.Raw()
+    media_attachments: msgspec.Raw = msgspec.Raw()
 
 
 class StreamEvent(MastodonStatus):
@@ -46,6 +62,8 @@ class StreamEvent(MastodonStatus):
     payload: msgspec.Raw = msgspec.Raw()
 
 
+CARD = msgspec.json.Decoder(Preview)
+MEDIA = msgspec.json.Decoder(list[Medium])
 DECODER = msgspec.json.Decoder(StreamEvent)
 STRING = msgspec.json.Decoder(str)
 
@@ -80,7 +98,15 @@ def read_status(status: MastodonStatus) -> Reading:
     lang = status.language or original.language
     url = status.url or original.url or status.uri
     text = status_text(original)
-    return make_post("mastodon", Draft(status.id, text, author, status.created_at, lang, url))
+    draft = Draft(status.id, text, author, status.created_at, lang, url)
+    return make_post("mastodon", draft, read_attachments(original))
+
+
+def read_attachments(status: MastodonStatus) -> Attachments:
+    card = decode_or_none(status.card, CARD)
+    media = decode_or_none(status.media_attachments, MEDIA) or []
+    links = html_links((status.content or "")[:MAX_HTML_CHARS])
+    return make_attachments((medium.description for medium in media), card, links)
 
 
 def status_text(status: MastodonStatus) -> str | None:

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 import msgspec
 
+from worker.posts.attachments import Card
+
 PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 PostId = tuple[str, str]  # the platform, and the id that it gave
 
@@ -41,6 +43,9 @@ class Post(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     created_at: str | None = None
     lang: str | None = None
     url: str | None = None
+    alt: tuple[str, ...] = ()  # what pictures show, in words
+    card: Card | None = None
+    links: tuple[str, ...] = ()
 
 
 class Rejected(msgspec.Struct, frozen=True):

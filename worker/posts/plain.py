@@ -1,9 +1,11 @@
 """Plain posts: {"id", "text"} and optional keys."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
+from worker.posts.attachments import attachments_of, decode_or_none
 from worker.posts.checks import Draft, make_post
 from worker.posts.outcome import Reading
 
@@ -12,13 +14,25 @@ class OnlyPlain(Draft, forbid_unknown_fields=True, gc=False):
     """A value without other keys is of no other form, and nests nothing."""
 
 
-decode = msgspec.json.Decoder(Draft).decode
+class WithAttachments(Draft, gc=False):
+    """Attachments stand under the keys that a match record has."""
+
+    alt: msgspec.Raw = msgspec.Raw()
+    card: msgspec.Raw = msgspec.Raw()
+    links: msgspec.Raw = msgspec.Raw()
+
+
+decode = msgspec.json.Decoder(WithAttachments).decode
+ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 decode_lines = msgspec.json.Decoder(OnlyPlain).decode_lines
 USUAL_STARTS = (b'{"id"', b'{"text"')  # of a plain post; most other forms start otherwise
 
 
 def read(value: bytes) -> Reading:
-    return make_post("plain", decode(value))
+    draft = decode(value)
+    raw = {"alt": draft.alt, "card": draft.card, "links": draft.links}
+    values = {name: decode_or_none(value, ANYTHING) for name, value in raw.items()}
+    return make_post("plain", draft, attachments_of(values))
 
 
 def read_plain_lines(values: Sequence[bytes | None], most: int) -> list[Reading] | None:

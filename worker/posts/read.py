@@ -9,6 +9,7 @@ from encoder.support.letters import marks_beyond
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.posts import bluesky, mastodon, plain, x, x1
 from worker.posts.checks import diagnose, refusal, rejection
+from worker.posts.compare import compared_text
 from worker.posts.languages import ALL_LANGUAGES, Languages
 from worker.posts.outcome import (
     NO_POST,
@@ -83,9 +84,13 @@ def _check_post(outcome: Reading, limits: Limits, langs: Languages) -> Reading:
         return outcome
     if langs.codes and not langs.accepts(outcome.lang):
         return OTHER_LANGUAGE
-    if not outcome.text.isascii() and (marks := marks_beyond(outcome.text, limits.marks)):
-        detail = f"text: a letter has {marks} combining marks, more than {limits.marks}"
-        return rejection(Reason.MARKS, detail)
+    compared = [("text", outcome.text)]
+    if outcome.alt or outcome.card:
+        compared.append(("alt or card", compared_text(outcome, ("alt", "card"))))
+    for name, text in compared:
+        if not text.isascii() and (marks := marks_beyond(text, limits.marks)):
+            detail = f"{name}: a letter has {marks} combining marks, more than {limits.marks}"
+            return rejection(Reason.MARKS, detail)
     return outcome
 
 

@@ -1,9 +1,16 @@
 """Posts of X's API v2: a tweet alone, or as `data` beside what it `includes`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
+from worker.posts.attachments import (
+    NO_ATTACHMENTS,
+    Attachments,
+    Preview,
+    decode_or_none,
+    make_attachments,
+)
 from worker.posts.checks import Draft, make_post
 from worker.posts.outcome import NO_POST, Reading
 
@@ -23,6 +30,32 @@ class Note(msgspec.Struct):
     """The full text of a long tweet."""
 
     text: str | None = None
+    entities: msgspec.Raw = msgspec.Raw()
+
+
+class Address(msgspec.Struct):
+    """A link in a text, with what X found behind it; of a picture it has a media key."""
+
+    expanded_url: Any = None
+    unwound_url: Any = None
+    media_key: Any = None
+    title: Any = None
+    description: Any = None
+
+
+class Entities(msgspec.Struct):
+    urls: list[Address] | None = None
+
+
+class Medium(msgspec.Struct):
+    """A picture or a film."""
+
+    media_key: Any = None
+    alt_text: Any = None
+
+
+class MediaKeys(msgspec.Struct):
+    media_keys: list[Any] | None = None
 
 
 class Tweet(msgspec.Struct):
@@ -37,6 +70,8 @@ class Tweet(msgspec.Struct):
     created_at: str | None = None
     lang: str | None = None
     referenced_tweets: "list[Tweet] | None" = None
+    entities: msgspec.Raw = msgspec.Raw()
+    attachments: msgspec.Raw = msgspec.Raw()
 
 
 class Includes(msgspec.Struct):
@@ -44,6 +79,7 @@ class Includes(msgspec.Struct):
 
     users: list[User] | None = None
     tweets: list[Tweet] | None = None
+    media: msgspec.Raw = msgspec.Raw()
 
 
 class Envelope(Tweet):
@@ -54,6 +90,9 @@ class Envelope(Tweet):
     errors: msgspec.Raw = msgspec.Raw()
 
 
+ENTITIES = msgspec.json.Decoder(Entities)
+MEDIA_KEYS = msgspec.json.Decoder(MediaKeys)
+MEDIA = msgspec.json.Decoder(list[Medium])
 DECODER = msgspec.json.Decoder(Envelope)
 
 
@@ -64,9 +103,10 @@ def read(value: bytes) -> Reading:
     tweet: Tweet = message.data if message.data is not None else message
     includes = message.includes or Includes()
     author = author_name(tweet, includes.users or [])
-    text = tweet_text(tweet, includes.tweets or [])
+    original = shown_tweet(tweet, includes.tweets or [])
     url = post_url(tweet.id)
-    return make_post("x", Draft(tweet.id, text, author, tweet.created_at, tweet.lang, url))
+    draft = Draft(tweet.id, full_text(original), author, tweet.created_at, tweet.lang, url)
+    return make_post("x", draft, read_attachments(original, includes.media))
 
 
 def author_name(tweet: Tweet, users: list[User]) -> str | None:
@@ -82,15 +122,34 @@ def author_name(tweet: Tweet, users: list[User]) -> str | None:
     return next((name for name in names if name), author)
 
 
-def tweet_text(tweet: Tweet, others: list[Tweet]) -> str | None:
-    """The text of a post; of a retweet the original's, if it is included."""
+def shown_tweet(tweet: Tweet, others: list[Tweet]) -> Tweet:
+    """The post itself; of a retweet the original, if its text is included."""
     originals = [r for r in tweet.referenced_tweets or [] if r.type == "retweeted"]
     if not originals:
-        return full_text(tweet)
-    other_texts = ((str(other.id), full_text(other)) for other in reversed(others))
-    by_id = {id: text for id, text in other_texts if text is not None}
-    texts = (by_id.get(str(reference.id), full_text(reference)) for reference in originals)
-    return next((text for text in texts if text is not None), full_text(tweet))
+        return tweet
+    by_id = {str(other.id): other for other in reversed(others) if full_text(other) is not None}
+    shown = (by_id.get(str(reference.id), reference) for reference in originals)
+    return next((other for other in shown if full_text(other) is not None), tweet)
+
+
+def read_attachments(tweet: Tweet, media: msgspec.Raw) -> Attachments:
+    """The card is that of the first link about which X tells something."""
+    note = tweet.note_tweet.entities if tweet.note_tweet is not None else msgspec.Raw()
+    if not (tweet.entities or note or media):
+        return NO_ATTACHMENTS
+    parts = [decode_or_none(raw, ENTITIES) for raw in (tweet.entities, note)]
+    addresses = [
+        address for part in parts if part is not None
+        for address in part.urls or () if address.media_key is None
+    ]  # fmt: skip
+    own_keys = decode_or_none(tweet.attachments, MEDIA_KEYS) or MediaKeys()
+    keys = {key for key in own_keys.media_keys or () if isinstance(key, str)}
+    pictures = decode_or_none(media, MEDIA) or [] if keys else []
+    alt = [p.alt_text for p in pictures if isinstance(p.media_key, str) and p.media_key in keys]
+    links = [address.unwound_url or address.expanded_url for address in addresses]
+    told = zip(links, addresses, strict=True)
+    previews = (Preview(url, None, a.title, a.description) for url, a in told if a.title)
+    return make_attachments(alt, next(previews, None), links)
 
 
 def full_text(tweet: Tweet) -> str | None:

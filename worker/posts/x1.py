@@ -1,10 +1,13 @@
 """Posts of X's API v1.1, as in its former streams and most collections."""
 
+from typing import Any
+
 import msgspec
 
+from worker.posts.attachments import Attachments, decode_or_none, make_attachments
 from worker.posts.checks import Draft, make_post
 from worker.posts.outcome import Reading
-from worker.posts.x import Id, post_url
+from worker.posts.x import ENTITIES, Entities, Id, post_url
 
 
 class OldUser(msgspec.Struct):
@@ -15,6 +18,16 @@ class Extended(msgspec.Struct):
     """The whole of a tweet whose `text` is shortened."""
 
     full_text: str | None = None
+    entities: msgspec.Raw = msgspec.Raw()
+    extended_entities: msgspec.Raw = msgspec.Raw()
+
+
+class OldMedium(msgspec.Struct):
+    ext_alt_text: Any = None
+
+
+class Pictures(msgspec.Struct):
+    media: list[OldMedium] | None = None
 
 
 class OldTweet(msgspec.Struct):
@@ -29,8 +42,11 @@ class OldTweet(msgspec.Struct):
     created_at: str | None = None
     lang: str | None = None
     retweeted_status: "OldTweet | None" = None
+    entities: msgspec.Raw = msgspec.Raw()
+    extended_entities: msgspec.Raw = msgspec.Raw()
 
 
+PICTURES = msgspec.json.Decoder(Pictures)
 DECODER = msgspec.json.Decoder(OldTweet)
 
 
@@ -39,9 +55,19 @@ def read(value: bytes) -> Reading:
     tweet = DECODER.decode(value)
     id = tweet.id_str or tweet.id
     author = tweet.user.screen_name if tweet.user is not None else None
-    original = full_text(tweet.retweeted_status) if tweet.retweeted_status is not None else None
-    text = original if original is not None else full_text(tweet)
-    return make_post("x", Draft(id, text, author, tweet.created_at, tweet.lang, post_url(id)))
+    original = tweet.retweeted_status
+    shown = tweet if original is None or full_text(original) is None else original
+    draft = Draft(id, full_text(shown), author, tweet.created_at, tweet.lang, post_url(id))
+    return make_post("x", draft, read_attachments(shown))
+
+
+def read_attachments(tweet: OldTweet) -> Attachments:
+    """Those of the whole tweet, where its `text` is shortened."""
+    whole = tweet.extended_tweet or tweet
+    entities = decode_or_none(whole.entities, ENTITIES) or Entities()
+    pictures = decode_or_none(whole.extended_entities, PICTURES) or Pictures()
+    alt = (picture.ext_alt_text for picture in pictures.media or ())
+    return make_attachments(alt, links=(address.expanded_url for address in entities.urls or ()))
 
 
 def full_text(tweet: OldTweet) -> str | None:

@@ -23,13 +23,15 @@ RATE, READ_FACTOR = 0.001, 5.0
 
 @dataclass(frozen=True, slots=True)
 class ThresholdRules:
-    """How the thresholds of seeds are found, as the configuration says."""
+    """What decides about matches, as the configuration says."""
 
     rate: float = RATE  # of each seed or, with `total`, of all seeds together
     threshold: float | None = None  # in place of automatic ones
     total: bool = False
     reader: Reader = "read"
     read_factor: float = READ_FACTOR  # inf: every post is read
+    links: bool = True  # whether a post matches that links to a seed's page
+    compare: tuple[str, ...] | None = None  # the parts of a post, where not all are
 
 
 class AutomaticThresholds:

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from encoder.embeddings import EVERY_POST, Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32
+from worker.links import canonical_link
 from worker.seeds.automatic import RATE, READ_FACTOR, AutomaticThresholds, ThresholdRules
 from worker.seeds.background import OwnBackground
+from worker.seeds.links import LinkedSeed, SeedLinks
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER_EXPIRES, SeedSet, digest_row, json_row, seed_set_digest
-from worker.seeds.state import ControlState, ModelFacts
+from worker.seeds.set import NEVER_EXPIRES, NO_LINKS, SeedSet, digest_row, json_row, seed_set_digest
+from worker.seeds.state import ControlState, ModelFacts, Resolution
 from worker.seeds.vectors import SeedVectors, check_rows
 
 BLOCK_ARTICLES = 256
@@ -77,6 +79,7 @@ class SeedEmbedder:
         self._parts: list[EmbeddedPart] = []
         self._rows: dict[str, SeedRow] = {}  # by the seed's id
         self._ids: dict[str, str] = {}  # by content: a seed that has or had it
+        self._pages: dict[str, str | None] = {}  # canonical, by the seeds' addresses
         self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
 
     def make(self, state: ControlState, raised: float | None = None) -> SeedSet:
@@ -115,7 +118,26 @@ class SeedEmbedder:
             resolution.stale,
             raised,
             skim_thresholds,
+            self._links(seeds, resolution) if self._rules.links else NO_LINKS,
         )
+
+    def _links(self, seeds: Sequence[SeedOrProfile], resolution: Resolution) -> SeedLinks:
+        """A profile stands for the pages of the seeds that it replaces."""
+        known, self._pages = self._pages, {}
+        linked = list[tuple[str, LinkedSeed]]()
+        for row, content in enumerate(seeds):
+            names = (content.id,) if isinstance(content, Seed) else content.seeds
+            for name in names:
+                seed = resolution.state.seeds[name]
+                if seed.url is None:
+                    continue
+                page = known[seed.url] if seed.url in known else canonical_link(seed.url)
+                self._pages[seed.url] = page
+                if page is not None:
+                    end = seed.expires_at
+                    expiry = NEVER_EXPIRES if end is None else end
+                    linked.append((page, LinkedSeed(row, expiry)))
+        return SeedLinks.build(linked)
 
     @property
     def facts(self) -> ModelFacts:
@@ -274,19 +296,23 @@ class SeedEmbedder:
                 row = known[seed.id] = seed, text
             names.append(seed.id)
             rows.append(row[1])
-        for name, value in self._rule_entries(seeds):
+        for name, *values in self._rule_entries(seeds):
             place = bisect_left(names, name)
             names.insert(place, name)
-            rows.insert(place, json_row([name, value]))
+            rows.insert(place, json_row([name, *values]))
         return rows
 
-    def _rule_entries(self, seeds: Sequence[SeedOrProfile]) -> Iterator[tuple[str, str]]:
+    def _rule_entries(self, seeds: Sequence[SeedOrProfile]) -> Iterator[tuple[str, ...]]:
         """What else decides about matches, where it is not the default."""
         rules = self._rules
         if rules.read_factor != READ_FACTOR:
             yield "read_factor", f"{rules.read_factor:g}"
         if rules.reader == "skim":
             yield "reader", rules.reader
+        if rules.compare is not None:
+            yield "compare", *rules.compare
+        if not rules.links:
+            yield "links", "false"
         if self._background_digest:
             yield "background", self._background_digest
         has_own = rules.threshold is not None or any(seed.threshold is not None for seed in seeds)

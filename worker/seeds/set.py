@@ -15,11 +15,13 @@ from encoder.embeddings import EVERY_POST, Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
+from worker.seeds.links import SeedLinks
 from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.state import StaleProfile
 from worker.seeds.vectors import SeedVectors
 
+NO_LINKS = SeedLinks()
 NEVER_EXPIRES = np.iinfo(np.int64).max
 
 
@@ -40,6 +42,7 @@ class SeedSet:
     stale: tuple[StaleProfile, ...] = ()
     raised: float = 0.0  # added to all automatic thresholds, so that a total rate holds
     skim_thresholds: F32 | None = None  # [k]; None where one reader does both
+    links: SeedLinks = NO_LINKS
 
     def __post_init__(self) -> None:
         count = len(self.seeds)

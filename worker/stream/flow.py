@@ -170,7 +170,7 @@ class Flow:
         go_on = partial(self._go_on, batch)
         outcome = self._pipeline.run(batch.messages, seeds, now, edges, go_on)
         if self._ledger.holds(batch):
-            self.near.add(edges, outcome.nears, len(outcome.best))
+            self.near.add(edges, outcome.nears, len(outcome.best) - outcome.linking)
         if outcome.matched and not self._ledger.is_turn_of(batch):
             return outcome, False
         if outcome.matched:

@@ -243,6 +243,7 @@ def post_row(row: MatchRow, event: str, labels: LabelRows, most: int = MAX_LIST_
         "score": row.score,
         "threshold": best.threshold,
         "new": row.new,
+        "link": row.has_link,
         "group": row.group,
         "why": shorten_words(best.why),
         "labels": labels.get(row.post_id, []),

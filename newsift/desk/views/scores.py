@@ -36,6 +36,7 @@ from newsift.statistics.labels import Label, Verdict, joint_verdicts
 from newsift.statistics.pass_rates import MatchHistory, NearMissSample, describe_window, pass_rates
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
+from worker.posts.compare import compared_text
 from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
 
@@ -136,7 +137,7 @@ def near_rows(
         return (milliseconds(created_at) if created_at else -1), near.score
 
     newest = sorted(merge_near_candidates(answers), key=time_and_score, reverse=True)[:MAX_ROWS]
-    texts = [near.post.text for near in newest]
+    texts = [compared_text(near.post, measure.context.compare) for near in newest]
     words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
     return [
         post_fields(near.post, MAX_LIST_TEXT_CHARS)

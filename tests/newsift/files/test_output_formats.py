@@ -52,6 +52,10 @@ TEXTS = [
     "The ferry burns", "=1+1", "\t@x", 'say "hi", twice\nor more\r', "NUL \0 inside", "", "日本 🔥",
     "\x1b[31m\u202e", "a" * 5000, "x;=2",
 ]  # fmt: skip
+ATTACHMENTS = {
+    "alt": ["A ferry", "=2+2"], "links": ["https://a.example/b", "https://a.example/c"],
+    "card": {"url": "https://a.example/b", "title": "@Ferry", "description": "burns"},
+}  # fmt: skip
 OWN = {"likes": "12", "Text": "=as given", "na\0me \ud800": "\ud800 \0", "post_key": "7"}
 FORMULA = tuple("=+-@＝＋－＠")
 ENDINGS = [*FORMATS, ".csv.gz", ".tsv.zst", ".jsonl.gz", ".json.zst"]
@@ -68,6 +72,8 @@ def output_record(
     scores = {seed: 0.5 - i / 8 for i, seed in enumerate(seeds or ("ferry",))}
     whole = json.loads(record(str(number), text, **scores))
     whole["post"] |= {"id": f"p{number}", "platform": "plain", "author": "me"} | post
+    if "links" in post:
+        whole["matches"][0]["link"] = True
     whole["source"] |= {"topic": "a.csv", "offset": number - 1}
     raw = json.dumps(whole, ensure_ascii=False).encode()
     match = parse_match_record(raw)
@@ -76,8 +82,9 @@ def output_record(
 
 
 def wild_records(columns: Mapping[str, str] | None = None) -> list[OutputRecord]:
+    """Every other post has a card, links and what its pictures show."""
     return [
-        output_record(n, text, "ferry", "dam", columns=columns)
+        output_record(n, text, "ferry", "dam", columns=columns, **(ATTACHMENTS if n % 2 else {}))
         for n, text in enumerate(TEXTS, start=1)
     ]
 
@@ -107,7 +114,11 @@ def expected(each: OutputRecord, index: int = 0) -> dict[str, Any]:
     own |= {"why": "ferry[0.40] burns[0.10]", "source": "a.csv"}
     own |= {"line": whole["source"]["offset"] + 1, "platform": "plain", "post_id": post["id"]}
     own |= {name: post.get(name) for name in ("author", "created_at", "lang", "url", "text")}
-    return own | {name: whole[name] for name in ("matched", "seed_set", "model", "processed_at")}
+    own |= {name: whole[name] for name in ("matched", "seed_set", "model", "processed_at")}
+    card = post.get("card") or {}
+    own |= {f"card_{name}": card.get(name) for name in ("url", "title", "description")}
+    own |= {name: "\n".join(post[name]) if name in post else None for name in ("alt", "links")}
+    return own | {"link": "true" if match.get("link") else None}
 
 
 def query(file: Path, sql: str) -> list[dict[str, Any]]:

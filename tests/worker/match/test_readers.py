@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -12,14 +13,18 @@ from tests.encoder.small_model import background, same_rows
 from tests.encoder.small_transformer import two_readers
 from tests.worker.event_profiles import profile_value, vector_of
 from tests.worker.small_encoder import ARTICLES, book_of, mail, same
+from worker.match.links import linked_pairs
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline
 from worker.match.readers import MatchOptions, PostMatcher, ReadTexts, share_read
 from worker.match.reading import PORTION_LETTERS, PostReader
-from worker.posts.read import Reason
+from worker.match.records import RecordRules
+from worker.posts.outcome import Post
+from worker.posts.read import PostRules, Reason
 from worker.seeds.automatic import Reader, ThresholdRules
 from worker.seeds.background import OwnBackground
 from worker.seeds.embedder import SeedEmbedder
+from worker.seeds.record import json_digest
 from worker.seeds.set import SeedSet
 
 RATE, FACTOR = 0.05, 3.0
@@ -289,3 +294,131 @@ def test_what_else_decides_about_matches_is_in_the_digest() -> None:
     rules = [RULES, ThresholdRules(RATE), ThresholdRules(RATE, reader="skim"),
              ThresholdRules(RATE, read_factor=inf)]  # fmt: skip
     assert len({made(one).digest for one in rules}) == len(rules)
+
+
+PAGES = {name: f"https://news.example.org/{name}" for name in ARTICLES}
+
+
+def linked_seeds(rules: ThresholdRules = RULES, **keys: object) -> SeedSet:
+    seeds = {name: {"text": text, "url": PAGES[name], **keys} for name, text in ARTICLES.items()}
+    return SeedEmbedder(two_readers(), rules).make(book_of(**seeds).snapshot())
+
+
+@pytest.mark.parametrize("most", [1, 2, 10])
+@pytest.mark.parametrize("reader", ["read", "skim"])
+def test_a_link_matches_at_any_score_and_is_listed_first(most: int, reader: Reader) -> None:
+    rules = replace(RULES, reader=reader)
+    plain, seeds = linked_seeds(replace(rules, links=False)), linked_seeds(rules)
+    texts = [*background(60), *ARTICLES.values(), *ARTICLES.values()]
+    posts = [Post(str(n), "plain", text) for n, text in enumerate(texts)]
+    for n in range(0, len(texts), 3):  # two links each
+        names = [*ARTICLES][n % 4], [*ARTICLES][(n + 1) % 4]
+        posts[n] = Post(str(n), "plain", texts[n], links=tuple(PAGES[name] for name in names))
+    linked = linked_pairs(posts, seeds.links, np.zeros(len(posts), np.int64))
+    assert len(linked) == 2 * len(range(0, len(texts), 3))
+    assert not len(linked_pairs(posts, plain.links, np.zeros(len(posts), np.int64)))
+
+    enc, times = two_readers(), np.zeros(len(texts), np.int64)
+    Q, P = enc.skim(texts), enc.posts(texts)
+    exact = (Q if reader == "skim" else P).similarity(seeds.embeddings)
+    without = PostMatcher(reading(enc), plain, MatchOptions()).match(texts, Q, times)
+    result = PostMatcher(reading(enc), seeds, MatchOptions(most=most)).match(
+        texts, Q, times, linked
+    )
+    expected = np.zeros(exact.shape, bool)
+    expected[without.pairs.posts, without.pairs.seeds] = True
+    by_link = np.zeros(exact.shape, bool)
+    by_link[tuple(linked.T)] = True
+    assert (by_link & ~expected).any()
+    expected |= by_link
+    assert result.pairs.counts.tolist() == expected.sum(axis=1).tolist()
+    assert result.pairs.hits.tolist() == expected.sum(axis=0).tolist()
+    listed = []
+    for post in range(len(texts)):
+        ranked = sorted(
+            np.flatnonzero(expected[post]), key=lambda s: (not by_link[post, s], -exact[post, s], s)
+        )
+        chosen = sorted(ranked[:most], key=lambda s: (-exact[post, s], s))
+        listed += [(post, seed, exact[post, seed], by_link[post, seed]) for seed in chosen]
+    pairs = result.pairs
+    assert pairs.by_link is not None
+    columns = pairs.posts, pairs.seeds, pairs.scores, pairs.by_link
+    assert list(zip(*(c.tolist() for c in columns), strict=True)) == listed
+
+
+def test_a_post_with_a_link_is_no_near_miss_and_expiry_and_pause_hold() -> None:
+    seeds = linked_seeds(expires_at="2026-01-01T00:00:00Z")
+    post = Post("1", "plain", "x", links=(PAGES["flood"],))
+    end = int(seeds.expiry[0])
+    assert len(linked_pairs([post], seeds.links, np.array([end - 1]))) == 1
+    assert len(linked_pairs([post], seeds.links, np.array([end]))) == 0
+    assert len(linked_seeds(paused=True).links.pages) == 0
+
+    texts = [*background(300), *ARTICLES.values()]
+    embedder = SeedEmbedder(two_readers(), RULES)
+    book = book_of(**{n: {"text": t, "url": PAGES[n]} for n, t in ARTICLES.items()})
+    seeds = embedder.make(book.snapshot())
+    edges = NearWatch(embedder.automatic).edges(seeds)
+    matcher = PostMatcher(reading(two_readers()), seeds, MatchOptions(edges=edges))
+    Q, times = two_readers().skim(texts), np.zeros(len(texts), np.int64)
+    nears = matcher.match(texts, Q, times).pairs.nears
+    assert nears is not None
+    near = int(nears.posts[0])
+    linked = np.array([[near, 0]])
+    others = matcher.match(texts, Q, times, linked).pairs.nears
+    assert others is not None
+    assert others.posts.tolist() == nears.posts[nears.posts != near].tolist()
+
+
+def test_a_profile_stands_for_the_pages_of_its_seeds() -> None:
+    book = book_of(**{n: {"text": t, "url": PAGES[n], "event": "e"} for n, t in ARTICLES.items()})
+    replaced = {name: ARTICLES[name] for name in ("flood", "raid")}
+    value = profile_value(
+        "e", replaced, vectors=vector_of(list(replaced.values()), enc=two_readers()).encode(),
+        model=two_readers().digest,
+    )  # fmt: skip
+    book.put(b"profile|e", value)
+    seeds = SeedEmbedder(two_readers(), RULES).make(book.snapshot())
+    ids = [seed.id for seed in seeds.seeds]
+    found = {page: [ids[row] for row, _ in linked] for page, linked in seeds.links.pages.items()}
+    assert found == {
+        "news.example.org/flood": ["profile|e"], "news.example.org/raid": ["profile|e"],
+        "news.example.org/game": ["game"], "news.example.org/pets": ["pets"],
+    }  # fmt: skip
+
+
+def test_a_record_names_a_link_and_a_post_without_words_matches_by_it() -> None:
+    seeds = linked_seeds()
+    pipeline = Pipeline(two_readers(), PostRules("plain"))
+    messages = [
+        mail("1", PAGES["game"] + "?utm_source=x"), mail("2", "https://other.example/page", 1),
+        mail("3", ARTICLES["game"], 2),
+    ]  # fmt: skip
+    outcome = pipeline.run(messages, seeds, lambda: "2026-01-01T00:00:00.000Z")
+    records = [json.loads(record.value or b"") for record in outcome.records]
+    assert [(r["post"]["id"], r["matches"][0].get("link")) for r in records] == [
+        ("1", True), ("3", None),
+    ]  # fmt: skip
+    assert records[0]["matches"][0]["score"] == 0
+    assert (outcome.linking, outcome.passed_over["no_words"]) == (1, 1)
+    taught = [post.id for posts, _ in pipeline.posts_in(messages, seeds) for post in posts]
+    assert taught == ["3"]
+
+
+def test_descriptions_and_cards_are_compared_as_the_configuration_lists_them() -> None:
+    seeds, storm = linked_seeds(), ARTICLES["flood"]
+    message = mail("1", "look", 0, alt=["a cat"], card={"title": storm, "description": "city"})
+    for parts, text in {
+        ("text", "alt", "card"): f"look\na cat\n{storm}\ncity", ("alt",): "a cat",
+        ("text",): "look", ("card",): f"{storm}\ncity",
+    }.items():  # fmt: skip
+        pipeline = Pipeline(two_readers(), PostRules("plain"), RecordRules(compare=parts))
+        [(posts, vectors)] = pipeline.posts_in([message], seeds)
+        assert posts[0].text == text
+        assert same_rows(vectors, two_readers().skim([text]))
+        for record in pipeline.run([message], seeds, lambda: "").records:
+            content = json.loads(record.value or b"")
+            assert content["post"]["text"] == "look"
+            best = content["matches"][0]
+            identity = ["plain", "1", text, best["seed_id"], best["seed_version"], content["model"]]
+            assert best["match_id"] == json_digest(identity)[:32]

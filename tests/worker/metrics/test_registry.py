@@ -25,7 +25,8 @@ from worker.posts.read import Reason
 STABLE = {
     "newsift_posts_read_total": "", "newsift_posts_read_by_star_total": "",
     "newsift_posts_matched_total": "", "newsift_background_share_read": "",
-    "newsift_posts_passed_over_total": "why", "newsift_posts_without_seeds_total": "",
+    "newsift_posts_linking_total": "", "newsift_posts_passed_over_total": "why",
+    "newsift_posts_without_seeds_total": "",
     "newsift_posts_rejected_total": "reason", "newsift_matches_total": "event",
     "newsift_event_posts_total": "event", "newsift_stories_total": "event",
     "newsift_batch_posts": "", "newsift_stage_seconds": "stage", "newsift_latency_seconds": "",

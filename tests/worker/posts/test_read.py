@@ -32,7 +32,8 @@ def test_each_example_is_read_as_its_file_says(example: Example) -> None:
     for ascii_only in (True, False):
         value = json.dumps(example.message, ensure_ascii=ascii_only).encode()
         for result in (read_post(value), read_post(value, example.form)):
-            assert msgspec.structs.asdict(result) == example.expected
+            expected = {key: value for key, value in example.expected.items() if value is not None}
+            assert json.loads(msgspec.json.encode(result)) == expected
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -41,23 +41,61 @@ export function Time({ at }) {
 
 export const eventAddress = (name, tab = "matches") => `#/event/${encodeURIComponent(name)}/${tab}`;
 
-// A link only to http and https: a post may name any address.
-export function ExternalLink({ href, children }) {
-  let isSafe = false;
+// The page of an address that somebody else wrote: of the web, and without a login. Else undefined.
+function pageOf(address) {
   try {
-    isSafe = ["http:", "https:"].includes(new URL(href).protocol);
+    const page = new URL(address);
+    const isSafe = ["http:", "https:"].includes(page.protocol) && !page.username && !page.password;
+    return isSafe ? page : undefined;
   } catch {
-    // It is not an address.
+    return undefined; // It is not an address.
   }
-  if (!isSafe) return html`<span>${children}</span>`;
-  return html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>`;
+}
+
+export function ExternalLink({ href, children }) {
+  const page = pageOf(href);
+  if (!page) return html`<span>${children}</span>`;
+  return html`<a href=${page.href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>`;
+}
+
+const MAX_PATH_CHARS = 60;
+
+// A link by its host, as browsers ask for it, and the beginning of its path.
+function PageLink({ href }) {
+  const page = pageOf(href);
+  if (!page) return html`<bdi class="quiet">${visible(href)}</bdi>`;
+  const path = page.pathname + page.search;
+  const shown = path.length > MAX_PATH_CHARS ? `${path.slice(0, MAX_PATH_CHARS)}…` : path;
+  return html`<${ExternalLink} href=${href}><bdi><b>${page.host}</b>${shown}</bdi><//>`;
+}
+
+// What a post has beside its text: what its pictures show, its link card, its links. Nothing of it
+// is loaded.
+export function Attachments({ post }) {
+  const { alt = [], card, links = [], why } = post;
+  const words = (text) => html`<${HighlightedText} text=${text} why=${why} />`;
+  const picture = (text) =>
+    html`<p class="picture" dir="auto"><span class="badge">picture</span> ${words(text)}</p>`;
+  const others = links.filter((link) => link !== card?.url);
+  const preview = card && html`<div class="preview">
+    <p dir="auto"><b>${words(card.title)}</b></p>
+    ${card.description && html`<p dir="auto">${words(card.description)}</p>`}
+    ${card.url && html`<p><${PageLink} href=${card.url} /></p>`}</div>`;
+  return html`${alt.map(picture)}${preview}
+    ${others.length > 0 && html`<p class="links quiet">
+      ${others.map((link) => html`<${PageLink} href=${link} /> `)}</p>`}`;
 }
 
 export const ErrorText = ({ error }) =>
   error && html`<p class="refused" role="alert">${error.message}</p>`;
 
+// Characters that turn the order of letters around, as signs that can be seen.
+const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
+const visible = (text) =>
+  text.replace(TURNING, (sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase()}⟩`);
+
 // Words of other people, of which each line is set in its own direction.
-export const quoted = (text) => html`<span class="quoted">${text}</span>`;
+export const quoted = (text) => html`<span class="quoted">${visible(text)}</span>`;
 
 // A paragraph of a CSS class, if there is a text.
 export const paragraph = (kind, text, role) =>
@@ -221,7 +259,8 @@ const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 
 // A text whose words are highlighted by their contributions; `why` is [[word, contribution], …].
 // In a hashtag the parts are highlighted.
-export function HighlightedText({ text, why = [] }) {
+export function HighlightedText({ text: written, why = [] }) {
+  const text = visible(written);
   const named = why.filter(([word]) => word).map(([word, part]) => [word.toLowerCase(), part]);
   const parts = new Map(named);
   const top = Math.max(0, ...[...parts.values()].map(Math.abs));

@@ -1,8 +1,8 @@
 // Judging an event's posts by keys, its promise, and the agreement of judges.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
-import { Button, ErrorText, eventAddress, ExternalLink, HighlightedText } from "/lib/ui.js";
-import { isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
+import { Attachments, Button, ErrorText, eventAddress, ExternalLink } from "/lib/ui.js";
+import { HighlightedText, isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
 import { plural, score, Table, Time, useKeys } from "/lib/ui.js";
 import { Promises } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
@@ -164,6 +164,7 @@ function Card({ post, judge }) {
       ${post.url && html`<${ExternalLink} href=${post.url}>Open the post<//>`}</p>
     <p class="words" dir="auto" tabindex="0" aria-live="polite" aria-atomic="true">
       <${HighlightedText} text=${post.text} why=${post.why} /></p>
+    <${Attachments} post=${post} />
     <p>Score <b>${score(post.score)}</b> <span class="quiet">${limit}</span></p>
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
     ${words?.length > 0 && details}</article>`;

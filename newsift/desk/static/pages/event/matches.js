@@ -1,7 +1,7 @@
 // The matches of an event as they arrive: filters, stories, and the posts of each story.
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { download, useAnswer, userName } from "/lib/api.js";
-import { Button, eventAddress, ExternalLink, HighlightedText, LoadStatus } from "/lib/ui.js";
+import { Attachments, Button, eventAddress, ExternalLink, HighlightedText, LoadStatus } from "/lib/ui.js";
 import { notify, number, paragraph, perform, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
 
 const STORIES_PER_PAGE = 50;
@@ -193,6 +193,8 @@ function Filters({ now, data, change }) {
     <${DelayedInput} label="to" now=${now.most} set=${set("most")} ...${bounds} />
     <label class="row"><input type="checkbox" checked=${!!now.new}
       onChange=${(event) => set("new")(event.target.checked || "")} /> New stories only</label>
+    <label class="row"><input type="checkbox" checked=${!!now.link}
+      onChange=${(event) => set("link")(event.target.checked || "")} /> With a link to the story</label>
     </div></details>${now !== UNFILTERED && all}</form>`;
 }
 
@@ -259,12 +261,14 @@ function Post({ post }) {
         ${post.lang && ` · ${post.lang}`}</span>
       <span class="grow"></span>
       ${post.labels.map(badge)}
+      ${post.link && html`<span class="badge" title="It matches at any score.">links to the story</span>`}
       ${!post.new && html`<span class="quiet">said before</span>`}
       <span title=${reach}>${score(post.score)}</span>
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
     </p>
     <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
-      <${HighlightedText} text=${post.text} why=${post.why} /></p>`;
+      <${HighlightedText} text=${post.text} why=${post.why} /></p>
+    <${Attachments} post=${post} />`;
 }
 
 // All of a post's text, and its score with each of the event's seeds.

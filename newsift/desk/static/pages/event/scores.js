@@ -1,7 +1,7 @@
 // An event's scores: the histogram, the effect of another threshold, and near misses.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Confirm, eventAddress, ExternalLink, Facts, HighlightedText } from "/lib/ui.js";
+import { Attachments, Confirm, eventAddress, ExternalLink, Facts, HighlightedText } from "/lib/ui.js";
 import { LoadStatus, number, paragraph, percent, perform, plural, score, scores } from "/lib/ui.js";
 import { Table, Time } from "/lib/ui.js";
 import { Histogram, Legend } from "/pages/event/histogram.js";
@@ -155,6 +155,7 @@ function NearMisses({ event }) {
 
 const NearMiss = ({ post }) =>
   html`<li class="card"><p><${HighlightedText} text=${post.text} why=${post.why} /></p>
+    <${Attachments} post=${post} />
     <p class="quiet row"><span>${score(post.score)}</span> <span>${post.platform}</span>
       ${post.author && html`<bdi>${post.author}</bdi>`}
       ${post.created_at && html`<${Time} at=${post.created_at} />`}

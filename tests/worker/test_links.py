@@ -1,0 +1,78 @@
+import pytest
+
+from tests.worker.small_encoder import mail
+from worker.links import MAX_LINK_CHARS, canonical_link
+from worker.posts.attachments import MAX_LINKS, MAX_PICTURES, PART_CHARS, Card
+from worker.posts.links import post_links
+from worker.posts.outcome import Post
+from worker.posts.read import Reason, Rejected, read_post
+
+PAGE = "news.example.org/2026/ferry"
+
+
+@pytest.mark.parametrize("address", [
+    "https://news.example.org/2026/ferry",
+    "HTTP://News.Example.ORG:80/2026/ferry/",
+    "https://www.news.example.org./2026/ferry#comments",
+    "https://m.news.example.org/2026/ferry?utm_source=x&fbclid=abc&ref=home",
+    "https://amp.news.example.org:443/2026/ferry//",
+])  # fmt: skip
+def test_addresses_of_one_page_have_one_form(address: str) -> None:
+    assert canonical_link(address) == PAGE
+
+
+@pytest.mark.parametrize(("address", "form"), [
+    ("https://news.example.org/2026/Ferry", "news.example.org/2026/Ferry"),
+    ("https://news.example.org:8080/2026/ferry", "news.example.org:8080/2026/ferry"),
+    ("https://evil-news.example.org/2026/ferry", "evil-news.example.org/2026/ferry"),
+    ("https://news.example.org/?p=1&b=2", None),
+    ("https://news.example.org/a?b=2&p=1&p=0", "news.example.org/a?b=2&p=0&p=1"),
+    ("https://Bücher.example/ü?q=ä", "xn--bcher-kva.example/%C3%BC?q=%C3%A4"),
+    ("https://m.example/a", "m.example/a"),
+])  # fmt: skip
+def test_what_else_an_address_says_counts(address: str, form: str | None) -> None:
+    assert canonical_link(address) == form
+
+
+@pytest.mark.parametrize("address", [
+    "", "news.example.org/2026/ferry", "javascript:alert(1)", "ftp://news.example.org/a",
+    "https://news.example.org", "https://news.example.org/", "https:///2026/ferry",
+    "https://news.example.org@evil.example/2026/ferry", "https://u:p@news.example.org/2026/ferry",
+    "https://news.example.org\\@evil.example/2026/ferry", "https://news.example.org/2026/\nferry",
+    "https://news.example.org/2026/fer ry", "https://news.example.org:99999/a", "https://[::1/a",
+    f"https://news.example.org/{'a' * MAX_LINK_CHARS}", "https://news.example.org/a\u2028b",
+    f"https://news.example.org/a?{'&'.join(f'{n}=1' for n in range(200))}",
+    f"https://{'ü' * 300}.example/a",
+])  # fmt: skip
+def test_an_address_that_names_no_page_or_deceives_is_refused(address: str) -> None:
+    assert canonical_link(address) is None
+
+
+def test_links_are_those_of_the_post_its_card_and_its_text() -> None:
+    post = Post(
+        "1", "plain", "see (https://a.example/b_(c)), “HTTPS://d.example/e?f=1”. http://g.example/h!",
+        card=Card("https://card.example/x", "t", ""), links=("https://link.example/y",),
+    )  # fmt: skip
+    assert [*post_links(post)] == [
+        "https://link.example/y", "https://card.example/x", "https://a.example/b_(c)",
+        "HTTPS://d.example/e?f=1", "http://g.example/h",
+    ]  # fmt: skip
+
+
+def test_what_a_stranger_attaches_is_bounded() -> None:
+    many = [f"https://a.example/{n}" for n in range(9_000)]
+    message = mail(
+        "1", "x", alt=["y" * 10**5, *["z"] * 99], links=many,
+        card={"url": f"https://a.example/{'b' * 10**5}", "title": "t" * 10**5, "description": 7},
+    )  # fmt: skip
+    post = read_post(message.value)
+    assert isinstance(post, Post)
+    assert [len(text) for text in post.alt] == [PART_CHARS, *[1] * (MAX_PICTURES - 1)]
+    assert post.links == tuple(many[:MAX_LINKS])
+    assert post.card == Card("", "t" * PART_CHARS, "")
+    marked = mail("1", "x", alt=["y", f"a{chr(0x301) * 99}"])
+    refused = read_post(marked.value)
+    assert isinstance(refused, Rejected)
+    assert refused.reason == Reason.MARKS
+    text = Post("1", "plain", " ".join(many))
+    assert len([*post_links(text)]) == MAX_LINKS
