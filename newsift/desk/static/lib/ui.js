@@ -91,7 +91,7 @@ export const ErrorText = ({ error }) =>
 
 // Characters that turn the order of letters around, as signs that can be seen.
 const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
-const visible = (text) =>
+const visible = (text = "") =>
   text.replace(TURNING, (sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase()}⟩`);
 
 // Words of other people, of which each line is set in its own direction.

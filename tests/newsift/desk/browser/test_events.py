@@ -50,6 +50,33 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     expect(page.get_by_text("below the threshold now")).to_have_count(1)
 
 
+def test_cards_and_links_are_shown_and_lead_only_to_pages_of_the_web(
+    window: Window, place: Place
+) -> None:
+    page = window.open()
+    linking = record("1", 0.1, text="look", group="g", match={"link": True})
+    linking["post"] |= {
+        "alt": [f"a ferry {HOSTILE}"],
+        "card": {"url": "https://bücher.example/f", "title": "The ferry burns", "description": ""},
+        "links": [
+            "javascript:alert(1)", "https://user:word@evil.example/a", "https://news.example/b?c=d",
+        ],
+    }  # fmt: skip
+    place.send("matches", (None, linking), (None, record("2", 0.9, text="other", group="h")))
+    page.goto(f"{window.url}#/event/ferry")
+    card = page.locator("article", has_text="look")
+    expect(card.get_by_text("links to the story")).to_be_visible()
+    expect(card.locator(".picture")).to_contain_text("a ferry")
+    expect(card.locator(".picture")).to_contain_text("⟨U+202E⟩")
+    expect(card.locator(".preview")).to_contain_text("The ferry burns")
+    expect(card.locator("a[target]")).to_have_text(
+        ["xn--bcher-kva.example/f", "news.example/b?c=d"]
+    )
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("With a link to the story").check()
+    expect(page.locator("article")).to_have_count(1)
+
+
 def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
     place.send("matches", (None, record("1", 0.5)))
     slow: list[Route] = []

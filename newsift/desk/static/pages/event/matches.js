@@ -225,7 +225,7 @@ function Story({ event, post, threshold }) {
     key.preventDefault();
     setWhole(!whole);
   };
-  const isBelow = threshold !== null && post.score < threshold; // The threshold was raised since.
+  const isBelow = threshold !== null && !post.link && post.score < threshold; // The threshold was raised since.
   const version = [event, post.count, post.labels, post.score, post.why, whole, copies, isBelow];
   const others = html`<button type="button" class="link" aria-expanded=${copies}
     onClick=${() => setCopies(!copies)}>and ${number(more)} more that
