@@ -18,6 +18,7 @@ TRACKING = {
     "smtyp", "xtor", "ref", "ref_src", "ref_url", "soc_src", "soc_trk", "sr_share", "guccounter",
     "guce_referrer", "guce_referrer_sig", "taid", "__twitter_impression",
 }  # fmt: skip
+PLAIN_HOST = re.compile(r"[a-z0-9.-]*+(?<!\.)")  # of others the canonical form decides
 PATH_CHARACTERS = "/%:@!$&'()*+,;=-._~"  # those that need no escape, and escapes themselves
 
 
@@ -55,10 +56,21 @@ def canonical_host(host: str) -> str | None:
             name = name.encode("idna").decode("ascii").lower()
         except UnicodeError:
             return None
+    return without_prefixes(name)
+
+
+def without_prefixes(name: str) -> str:
     for prefix in HOST_PREFIXES:
-        rest = name.removeprefix(prefix)
-        name = rest if "." in rest else name
+        if name.startswith(prefix) and "." in name[len(prefix) :]:
+            name = name[len(prefix) :]
     return name
+
+
+@lru_cache(maxsize=4096)
+def may_be_among(host: str, hosts: frozenset[str]) -> bool:
+    """Whether an address with this host may be of one of these canonical hosts; quick."""
+    name = without_prefixes(host.lower())
+    return name in hosts or not PLAIN_HOST.fullmatch(name)
 
 
 def _is_tracking(name: str) -> bool:

@@ -50,13 +50,25 @@ def test_an_address_that_names_no_page_or_deceives_is_refused(address: str) -> N
 
 def test_links_are_those_of_the_post_its_card_and_its_text() -> None:
     post = Post(
-        "1", "plain", "see (https://a.example/b_(c)), “HTTPS://d.example/e?f=1”. http://g.example/h!",
-        card=Card("https://card.example/x", "t", ""), links=("https://link.example/y",),
+        "1", "plain", "see (https://a.example/b_(c)), “HTTPS://D.example/e?f=1”. http://g.example/h!",
+        card=Card("https://m.card.example/x", "t", ""), links=("https://www.link.example/y",),
     )  # fmt: skip
-    assert [*post_links(post)] == [
-        "https://link.example/y", "https://card.example/x", "https://a.example/b_(c)",
-        "HTTPS://d.example/e?f=1", "http://g.example/h",
+    hosts = frozenset({"a.example", "d.example", "g.example", "card.example", "link.example"})
+    assert [*post_links(post, hosts)] == [
+        "https://www.link.example/y", "https://m.card.example/x", "https://a.example/b_(c)",
+        "HTTPS://D.example/e?f=1", "http://g.example/h",
     ]  # fmt: skip
+    assert [*post_links(post, frozenset({"example"}))] == []
+    assert [*post_links(post, frozenset({"g.example"}))] == ["http://g.example/h"]
+
+
+@pytest.mark.parametrize("host", [
+    "www.bücher.example", "Bücher.example", "news.example.", "news.example:8080", "M.news.example",
+    "u@news.example",
+])  # fmt: skip
+def test_no_address_of_a_host_is_left_out(host: str) -> None:
+    hosts = frozenset({"xn--bcher-kva.example", "news.example"})
+    assert [*post_links(Post("1", "plain", f"x https://{host}/a"), hosts)] == [f"https://{host}/a"]
 
 
 def test_what_a_stranger_attaches_is_bounded() -> None:
@@ -75,4 +87,4 @@ def test_what_a_stranger_attaches_is_bounded() -> None:
     assert isinstance(refused, Rejected)
     assert refused.reason == Reason.MARKS
     text = Post("1", "plain", " ".join(many))
-    assert len([*post_links(text)]) == MAX_LINKS
+    assert len([*post_links(text, frozenset({"a.example"}))]) == MAX_LINKS

@@ -17,10 +17,10 @@ def linked_pairs(posts: Sequence[Post], links: SeedLinks, times: I64) -> I64:
     A seed that had expired at the post's time is left out.
     """
     found = set[tuple[int, int]]()
-    for place, post in enumerate(posts) if links.pages else ():
-        if not (post.links or post.card or "://" in post.text):
+    for place, post in enumerate(posts):
+        if not ("://" in post.text or post.links or post.card):
             continue
-        for address in post_links(post):
+        for address in post_links(post, links.hosts):
             for row, expiry in links.pages.get(canonical_link(address) or "", ()):
                 if expiry > times[place]:
                     found.add((place, row))

@@ -145,6 +145,8 @@ class BatchState:
         self.outcome.passed_over[why] += 1
 
     def find_links(self, seeds: SeedSet) -> None:
+        if not seeds.links.pages:
+            return
         rows = list(self.posts)
         posts, times = [*self.posts.values()], self.times(rows)
         for place, seed in linked_pairs(posts, seeds.links, times).tolist():

@@ -3,24 +3,31 @@
 import re
 from collections.abc import Iterator
 
-from worker.links import MAX_LINK_CHARS
+from worker.links import MAX_LINK_CHARS, may_be_among
 from worker.posts.attachments import MAX_LINKS
 from worker.posts.outcome import Post
 
-TEXT_LINK = re.compile(r"https?://[^\s<>\"\\]++", re.IGNORECASE)
+TEXT_LINK = re.compile(r"https?://([^/?#\s<>\"\\]++)[^\s<>\"\\]*+", re.IGNORECASE)
 TEXT_END = ".,;:!?…'”’"  # what ends a sentence, not an address
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
-def post_links(post: Post) -> Iterator[str]:
-    """The addresses that a post links to: its links, its card, and those in its text."""
-    yield from post.links
-    if post.card is not None and post.card.url:
-        yield post.card.url
-    if "://" in post.text:
-        for number, found in enumerate(TEXT_LINK.finditer(post.text)):
-            if number == MAX_LINKS:
-                return
+def post_links(post: Post, hosts: frozenset[str]) -> Iterator[str]:
+    """The addresses that a post links to: its links, its card, and those in its text.
+
+    Those that are clearly of none of these canonical hosts are left out.
+    """
+    own = [*post.links, post.card.url] if post.card is not None else post.links
+    for address in own:
+        found = TEXT_LINK.match(address)
+        if found and may_be_among(found[1], hosts):
+            yield address
+    if "://" not in post.text:
+        return
+    for number, found in enumerate(TEXT_LINK.finditer(post.text)):
+        if number == MAX_LINKS:
+            return
+        if may_be_among(found[1], hosts):
             yield strip_end(found[0][: MAX_LINK_CHARS + 1])
 
 

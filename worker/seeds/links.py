@@ -18,6 +18,7 @@ class SeedLinks:
     """The seeds of a set by the canonical address of their page."""
 
     pages: Mapping[str, Sequence[LinkedSeed]] = field(default_factory=dict)
+    hosts: frozenset[str] = frozenset()
 
     @classmethod
     def build(cls, linked_seeds: Iterable[tuple[str, LinkedSeed]]) -> Self:
@@ -25,4 +26,5 @@ class SeedLinks:
         pages: defaultdict[str, list[LinkedSeed]] = defaultdict(list)
         for page, linked in linked_seeds:
             pages[page].append(linked)
-        return cls(dict(pages))
+        hosts = (page.partition("/")[0].partition(":")[0] for page in pages)
+        return cls(dict(pages), frozenset(hosts))
