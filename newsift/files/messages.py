@@ -210,9 +210,9 @@ class MessageMaker:
         return self.message(rejection(reason, detail), b"", number, raw)
 
 
-def plain_post(text: str, id: str | None = None, **more: str | float | None) -> bytes:
+def plain_post(text: str, id: str | None = None, **more: str | float | list[str] | None) -> bytes:
     """The JSON of a plain post. Without an id, the digest of the text serves."""
-    fields = {name: value for name, value in more.items() if value not in (None, "")}
+    fields = {name: value for name, value in more.items() if value not in (None, "", [])}
     return msgspec.json.encode({"id": id or text_id(text), "text": text} | fields)
 
 

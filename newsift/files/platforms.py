@@ -19,7 +19,7 @@ from newsift.files.tables import FileOptions, PostColumns
 from worker.posts.checks import diagnose, refusal
 from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
 from worker.posts.shape import recognise_form
-from worker.posts.x import Tweet
+from worker.posts.x import Tweet, media_keys
 
 Raw = msgspec.Raw
 decode = msgspec.json.decode
@@ -65,6 +65,7 @@ class MastodonNote(msgspec.Struct):
     url: str | None = None
     attributedTo: str | None = None
     contentMap: dict[str, str] | None = None
+    attachment: Any = None  # pictures; `name` says what one shows
 
 
 class Activity(msgspec.Struct):
@@ -78,11 +79,16 @@ def mastodon_status(activity: bytes) -> bytes | PassedOver:
     if action.type not in WRITING_ACTIVITIES or not bytes(action.object).startswith(b"{"):
         return NO_POST
     note = decode(action.object, type=MastodonNote)
+    pictures = note.attachment if isinstance(note.attachment, list) else []
     language = next(iter(note.contentMap), None) if note.contentMap else None
     status = {
         "id": _last_part(note.id), "content": note.content, "spoiler_text": note.summary,
         "account": {"acct": _last_part(note.attributedTo)}, "created_at": note.published,
         "language": language, "uri": note.id, "url": note.url,
+        "media_attachments": [
+            {"description": picture.get("name")} for picture in pictures
+            if isinstance(picture, dict)
+        ],
     }  # fmt: skip
     return msgspec.json.encode(status)
 
@@ -108,6 +114,8 @@ class RedditThing(msgspec.Struct):
     author: str | None = None
     created_utc: int | float | str | None = None
     permalink: str | None = None
+    is_self: Any = None  # whether it is a text, not a link
+    url: Any = None
     replies: Raw = Raw()
 
 
@@ -149,7 +157,8 @@ def reddit_post(thing: bytes) -> bytes:
     url = f"{REDDIT_URL}{item.permalink}" if item.permalink else None
     created_at = item.created_utc
     time = float(created_at) if isinstance(created_at, str) else created_at
-    return plain_post(text, name, author=item.author, created_at=time, url=url)
+    links = [item.url] if item.is_self is False and isinstance(item.url, str) else []
+    return plain_post(text, name, author=item.author, created_at=time, url=url, links=links)
 
 
 INVALID_ESCAPE = re.compile(rb"(\\\\)|\\x(?=[0-9A-F]{2})")  # Telegram writes \x0B
@@ -157,6 +166,13 @@ INVALID_ESCAPE = re.compile(rb"(\\\\)|\\x(?=[0-9A-F]{2})")  # Telegram writes \x
 
 class TextPart(msgspec.Struct):
     text: str = ""
+    type: Any = None
+    href: Any = None  # of a text that is a link to another address
+
+    @property
+    def link(self) -> str | None:
+        address = self.text if self.type == "link" else self.href
+        return address if isinstance(address, str) else None
 
 
 class ChatMessage(msgspec.Struct):
@@ -188,7 +204,8 @@ def telegram_post(message: bytes, prefix: bytes) -> bytes | PassedOver:
     author = content.sender or (None if content.from_id is None else str(content.from_id))
     time = content.date_unixtime  # older exports have the date alone, without an offset
     created_at = content.date if time is None else float(time)
-    return plain_post(text, name, author=author, created_at=created_at)
+    links = [part.link for part in parts if isinstance(part, TextPart) and part.link]
+    return plain_post(text, name, author=author, created_at=created_at, links=links)
 
 
 def mend_escapes(message: bytes) -> bytes:
@@ -214,6 +231,7 @@ MAX_COPY_RATIO = 8  # copied to page bytes: each tweet gets copies of the object
 class ExportIncludes(msgspec.Struct):
     users: list[Raw] | None = None
     tweets: list[Raw] | None = None
+    media: list[Raw] | None = None
 
 
 class TweetPage(msgspec.Struct):
@@ -225,6 +243,10 @@ class IdObject(msgspec.Struct):
     id: str | int
 
 
+class MediaObject(msgspec.Struct):
+    media_key: str
+
+
 TWEET = msgspec.json.Decoder(Tweet)
 
 
@@ -233,16 +255,19 @@ def unfold_page(page: bytes) -> Iterator[bytes]:
     response = decode(page, type=TweetPage)
     includes = response.includes or ExportIncludes()
     users, tweets = _by_id(includes.users), _by_id(includes.tweets)
+    media = {decode(item, type=MediaObject).media_key: item for item in includes.media or []}
     room = MAX_COPY_RATIO * len(page)
     for tweet in response.data:
         tweet_fields = TWEET.decode(tweet)
         author = users.get(str(tweet_fields.author_id))
         other_ids = [str(other.id) for other in tweet_fields.referenced_tweets or []]
         others = [tweets[id] for id in dict.fromkeys(other_ids) if id in tweets]
-        room -= len(author or b"") + sum(map(len, others))
+        keys = [key for shown in (tweet, *others) for key in media_keys(TWEET.decode(shown))]
+        pictures = [media[key] for key in dict.fromkeys(keys) if key in media]
+        room -= len(author or b"") + sum(map(len, others)) + sum(map(len, pictures))
         if room < 0:
             raise ValueError("the page refers to too much, again and again")
-        own_includes = {"users": [author] if author else [], "tweets": others}
+        own_includes = {"users": [author] if author else [], "tweets": others, "media": pictures}
         own_includes = {name: objects for name, objects in own_includes.items() if objects}
         if own_includes:
             yield msgspec.json.encode({"data": tweet, "includes": own_includes})

@@ -54,8 +54,11 @@ class Medium(msgspec.Struct):
     alt_text: Any = None
 
 
-class MediaKeys(msgspec.Struct):
+class Pictures(msgspec.Struct):
+    """The keys of a tweet's pictures; a flattened tweet has the pictures themselves."""
+
     media_keys: list[Any] | None = None
+    media: list[Medium] | None = None
 
 
 class Tweet(msgspec.Struct):
@@ -91,7 +94,7 @@ class Envelope(Tweet):
 
 
 ENTITIES = msgspec.json.Decoder(Entities)
-MEDIA_KEYS = msgspec.json.Decoder(MediaKeys)
+PICTURES = msgspec.json.Decoder(Pictures)
 MEDIA = msgspec.json.Decoder(list[Medium])
 DECODER = msgspec.json.Decoder(Envelope)
 
@@ -107,6 +110,12 @@ def read(value: bytes) -> Reading:
     url = post_url(tweet.id)
     draft = Draft(tweet.id, full_text(original), author, tweet.created_at, tweet.lang, url)
     return make_post("x", draft, read_attachments(original, includes.media))
+
+
+def media_keys(tweet: Tweet) -> list[str]:
+    """The keys of its pictures and films among what a response includes."""
+    own = decode_or_none(tweet.attachments, PICTURES) or Pictures()
+    return [key for key in own.media_keys or () if isinstance(key, str)]
 
 
 def author_name(tweet: Tweet, users: list[User]) -> str | None:
@@ -135,17 +144,18 @@ def shown_tweet(tweet: Tweet, others: list[Tweet]) -> Tweet:
 def read_attachments(tweet: Tweet, media: msgspec.Raw) -> Attachments:
     """The card is that of the first link about which X tells something."""
     note = tweet.note_tweet.entities if tweet.note_tweet is not None else msgspec.Raw()
-    if not (tweet.entities or note or media):
+    if not (tweet.entities or note or tweet.attachments):
         return NO_ATTACHMENTS
     parts = [decode_or_none(raw, ENTITIES) for raw in (tweet.entities, note)]
     addresses = [
         address for part in parts if part is not None
         for address in part.urls or () if address.media_key is None
     ]  # fmt: skip
-    own_keys = decode_or_none(tweet.attachments, MEDIA_KEYS) or MediaKeys()
-    keys = {key for key in own_keys.media_keys or () if isinstance(key, str)}
-    pictures = decode_or_none(media, MEDIA) or [] if keys else []
-    alt = [p.alt_text for p in pictures if isinstance(p.media_key, str) and p.media_key in keys]
+    own = decode_or_none(tweet.attachments, PICTURES) or Pictures()
+    included = decode_or_none(media, MEDIA) or [] if own.media_keys else []
+    every = [*included, *(own.media or ())]
+    pictures = {p.media_key: p for p in every if isinstance(p.media_key, str)}
+    alt = [pictures[key].alt_text for key in media_keys(tweet) if key in pictures]
     links = [address.unwound_url or address.expanded_url for address in addresses]
     told = zip(links, addresses, strict=True)
     previews = (Preview(url, None, a.title, a.description) for url, a in told if a.title)

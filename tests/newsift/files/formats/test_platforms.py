@@ -113,6 +113,29 @@ def test_tweets_line_by_line_and_in_arrays(read: Read) -> None:
     assert posts(read(json_lines(forms.FLATTENED)))[0].text == forms.ORIGINAL["text"]
 
 
+def test_what_pictures_show_and_links_are_read_from_every_export(read: Read) -> None:
+    picture = {"media_key": "3_1", "type": "photo", "alt_text": "A ferry"}
+    tweet = forms.BARE | {"conversation_id": "20", "attachments": {"media_keys": ["3_1"]}}
+    other = {"media_key": "3_2", "type": "photo", "alt_text": "Of another tweet"}
+    page = forms.PAGE | {"data": [tweet], "includes": {"media": [other, picture]}}
+    note = forms.NOTE | {"attachment": [{"type": "Document", "name": "A ferry"}, "odd", {}]}
+    item = forms.OUTBOX["orderedItems"][0] | {"object": note}
+    flat = tweet | {"attachments": {"media_keys": ["3_1"], "media": [picture]}}
+    outbox = forms.OUTBOX | {"orderedItems": [item]}
+    for content in map(json_lines, (page, flat, outbox)):
+        (post,) = posts(read(content))
+        assert post.alt == ("A ferry",)
+    linked = forms.SUBMISSION | {"is_self": False, "url": "https://news.example/ferry"}
+    chat = forms.MESSAGE | {"text": [
+        {"type": "link", "text": "https://news.example/ferry"}, "x",
+        {"type": "text_link", "text": "here", "href": "https://news.example/fire"},
+    ]}  # fmt: skip
+    (post,) = posts(read(json_lines(linked)))
+    assert post.links == ("https://news.example/ferry",)
+    (post,) = posts(read(forms.CHAT | {"messages": [chat]}))
+    assert post.links == ("https://news.example/ferry", "https://news.example/fire")
+
+
 def test_a_page_that_would_grow_without_bound_is_a_bad_row(read: Read) -> None:
     refer = [{"type": "quoted", "id": "9"}]
     tweets = [{"id": str(n), "text": "a", "referenced_tweets": refer} for n in range(2000)]
