@@ -165,7 +165,7 @@ class TopicOutlet:
     async def deliver(self, frames: Sequence[SourceFrame]) -> None:
         """Returns once the broker has acknowledged all frames, however long that takes."""
         records = [
-            ProducerRecord(self._topic, frame.key, frame.value, (), number)
+            ProducerRecord(self._topic, frame.key, frame.value, frame.headers, number)
             for number, frame in enumerate(frames)
             if frame.value
         ]
@@ -183,7 +183,7 @@ class TopicOutlet:
                   record.key, size, self._topic)  # fmt: skip
         self._metrics["unsendable_total"].inc()
         detail = f"{size} bytes, more than the topic takes".encode()
-        headers = (("reason", b"record_too_large"), ("detail", detail))
+        headers = (*record.headers, ("reason", b"record_too_large"), ("detail", detail))
         return replace(record, value=None, headers=headers)
 
 

@@ -54,6 +54,7 @@ from newsift.web.addresses import excerpt, http_url, is_websocket
 from newsift.web.client import stream_timeout
 from worker.config.secret import Secret
 from worker.errors import AccessError
+from worker.posts.outcome import INSTANCE_HEADER
 
 STREAMING_PATH = "/api/v1/streaming"
 STREAM_PATHS = {
@@ -157,7 +158,8 @@ class MastodonEvent(NamedTuple):
 class RecentStatuses:
     """The latest id and the recent ids, so that no status is sent twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, instance: str) -> None:
+        self._headers = ((INSTANCE_HEADER, instance.encode()),)
         self.latest_id: str | None = None
         self._recent_ids: OrderedDict[str, None] = OrderedDict()
         self._recent_arrivals: deque[tuple[float, str]] = deque(maxlen=PAGE_SIZE)
@@ -194,20 +196,21 @@ class RecentStatuses:
             self._recent_ids.popitem(last=False)
         self._recent_arrivals.append((monotonic(), id))
         self.raise_latest_id(id)
-        return SourceFrame(value, id.encode(), self.cursor, time_of_id(id))
+        return SourceFrame(value, id.encode(), self.cursor, time_of_id(id), self._headers)
 
     def event_frame(self, event: MastodonEvent) -> SourceFrame | None:
         """None for an event without a post, or with one that was sent before."""
         if event.name == DELETE_EVENT:
             deleted_id = event.data.decode("utf-8", "replace").strip()
             key = deleted_id.encode() if STATUS_ID.fullmatch(deleted_id) else None
-            return SourceFrame(event.value, key, self.cursor)
+            return SourceFrame(event.value, key, self.cursor, headers=self._headers)
         if event.name not in STATUS_EVENTS:
             return None
         id = parse_status_id(event.data)
         if id is not None and event.name == "update":
             return self.status_frame(event.value, id)
-        return SourceFrame(event.value, None if id is None else id.encode(), self.cursor)
+        key = None if id is None else id.encode()
+        return SourceFrame(event.value, key, self.cursor, headers=self._headers)
 
 
 INSTANCE_PATH = "/api/v2/instance"
@@ -313,7 +316,7 @@ class Mastodon:
         self._stall_s = min(stall_s, MAX_STALL_S)
         self._address, self._max_pages = address, max_pages
         self._headers = {"Authorization": f"Bearer {token.reveal()}"}
-        self._statuses = RecentStatuses()
+        self._statuses = RecentStatuses(self.place)
         self._reported_foreign_position: SourcePosition | None = None
         self._backoff = Backoff(0.5, 60.0)
         self._limited_backoff = Backoff(30.0, 300.0)  # after too many requests

@@ -19,6 +19,7 @@ class SourceFrame(msgspec.Struct, frozen=True, gc=False):
     key: bytes | None = None  # the platform's id of the post
     cursor: Cursor | None = None  # where to resume after this frame
     at: float | None = None  # the platform's time of the post, in seconds since 1970
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from worker.posts.compare import PARTS, compared_text
-from worker.posts.outcome import Unreadable
+from worker.posts.outcome import INSTANCE_HEADER, MAX_INSTANCE_BYTES, Unreadable
 from worker.posts.read import Post, Reason
 from worker.seeds.profile import SeedOrProfile
 
@@ -111,6 +111,7 @@ class MatchRecord(msgspec.Struct, frozen=True, gc=False):
     processed_at: str
     group: str | msgspec.UnsetType = msgspec.UNSET  # a worker's hints, in no record of a filter
     new: bool | msgspec.UnsetType = msgspec.UNSET
+    deleted: bool | msgspec.UnsetType = msgspec.UNSET  # true where it is shown without its content
 
     @property
     def has_link(self) -> bool:
@@ -173,9 +174,18 @@ def to_match_record(
         post, list(matches), matched, origin.seed_set, origin.model, source, origin.processed_at
     )
     headers = [("schema", MATCH_SCHEMA.encode())]
+    if instance := instance_of(message):
+        headers.append((INSTANCE_HEADER, instance))
     story_key = StoryKey(matches[0].match_id, frozenset(match.event for match in matches))
     key = post.id.encode()
     return Record("match", key, encode_json(value), headers, index, story_key=story_key)
+
+
+def instance_of(message: Message) -> bytes:
+    """The instance that gave the post's id, by the header of its message; empty if unknown."""
+    named = (value for name, value in message.headers or () if name == INSTANCE_HEADER)
+    instance = next(named, None) or b""
+    return instance if len(instance) <= MAX_INSTANCE_BYTES else b""
 
 
 def with_group(record: Record, group: StoryGroup) -> Record:

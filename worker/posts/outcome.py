@@ -9,6 +9,9 @@ from worker.posts.attachments import Card
 
 PLATFORMS = ("x", "bluesky", "mastodon", "plain")
 PostId = tuple[str, str]  # the platform, and the id that it gave
+# A message's header with the instance that gave the post's id: two of Mastodon's may give the same.
+INSTANCE_HEADER = "instance"
+MAX_INSTANCE_BYTES = 255
 
 
 class Reason(StrEnum):

@@ -85,6 +85,19 @@ class Includes(msgspec.Struct):
     media: msgspec.Raw = msgspec.Raw()
 
 
+class ComplianceEvent(msgspec.Struct):
+    """What happened to a post, or to all posts of a user."""
+
+    event_at: str
+    tweet: Tweet | None = None
+
+
+class ComplianceMessage(msgspec.Struct):
+    """A message of X's compliance streams: events by their kinds, such as `delete`."""
+
+    data: dict[str, ComplianceEvent]
+
+
 class Envelope(Tweet):
     """A tweet, or an object around one."""
 
@@ -97,6 +110,7 @@ ENTITIES = msgspec.json.Decoder(Entities)
 PICTURES = msgspec.json.Decoder(Pictures)
 MEDIA = msgspec.json.Decoder(list[Medium])
 DECODER = msgspec.json.Decoder(Envelope)
+COMPLIANCE_MESSAGE = msgspec.json.Decoder(ComplianceMessage)
 
 
 def read(value: bytes) -> Reading:
@@ -104,6 +118,8 @@ def read(value: bytes) -> Reading:
     if message.data is None and message.errors and message.id is None:
         return NO_POST
     tweet: Tweet = message.data if message.data is not None else message
+    if message.data is not None and tweet.id is None and _is_compliance_message(value):
+        return NO_POST
     includes = message.includes or Includes()
     author = author_name(tweet, includes.users or [])
     original = shown_tweet(tweet, includes.tweets or [])
@@ -116,6 +132,13 @@ def media_keys(tweet: Tweet) -> list[str]:
     """The keys of its pictures and films among what a response includes."""
     own = decode_or_none(tweet.attachments, PICTURES) or Pictures()
     return [key for key in own.media_keys or () if isinstance(key, str)]
+
+
+def _is_compliance_message(value: bytes) -> bool:
+    try:
+        return bool(COMPLIANCE_MESSAGE.decode(value).data)
+    except msgspec.ValidationError:
+        return False
 
 
 def author_name(tweet: Tweet, users: list[User]) -> str | None:

@@ -44,7 +44,9 @@ async def test_a_full_pipe_that_does_not_block_leaves_time_to_others() -> None:
 
 async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Kafka) -> None:
     metrics = CollectorMetrics("bluesky")
-    frames = [SourceFrame(b'{"a": 1}', b"1"), SourceFrame(b"x" * 2**21, b"2"),
+    own = (("instance", b"m.example"),)
+    frames = [SourceFrame(b'{"a": 1}', b"1", headers=own),
+              SourceFrame(b"x" * 2**21, b"2", headers=own),
               SourceFrame(b'{"b": 2}', b"3"), SourceFrame(b"", None, 9)]  # fmt: skip
 
     config = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address)))
@@ -56,8 +58,10 @@ async def test_a_frame_too_large_leaves_a_record_and_holds_up_no_other(kafka: Ka
     assert {key: record.value for key, record in records.items()} == {
         b"1": b'{"a": 1}', b"2": None, b"3": b'{"b": 2}',
     }  # fmt: skip
+    assert (tuple(records[b"1"].headers), list(records[b"3"].headers)) == (own, [])
     assert dict(records[b"2"].headers) == {
-        "reason": b"record_too_large", "detail": b"2097152 bytes, more than the topic takes",
+        "instance": b"m.example", "reason": b"record_too_large",
+        "detail": b"2097152 bytes, more than the topic takes",
     }  # fmt: skip
     refused = read_post(records[b"2"].value)
     assert isinstance(refused, Rejected)

@@ -64,11 +64,12 @@ DATA = st.one_of(
 
 @given(st.lists(st.tuples(NAMES, DATA), max_size=8))
 def test_any_event_is_a_frame_or_nothing(events: list[tuple[str, bytes]]) -> None:
-    seen = RecentStatuses()
+    seen = RecentStatuses("m.example")
     for name, data in events:
         frame = seen.event_frame(MastodonEvent(name, data, event_value(name, data)))
         if frame is not None:
             assert len(frame.key or b"") <= 64
+            assert frame.headers == (("instance", b"m.example"),)
             assert isinstance(json.loads(frame.value), dict)
             read_post(frame.value)
 

@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 
 from tests.worker.small_encoder import Mail
 from worker.match.records import (
+    Origin,
+    ScoredPair,
     match_id,
     select_why_tokens,
     shortest_float,
     to_dead_letter,
+    to_match,
+    to_match_record,
     without_input_headers,
 )
 from worker.posts.read import Post, Reason
@@ -36,6 +40,18 @@ def test_written_numbers_keep_value_and_order(a: float, b: float) -> None:
     written = shortest_float(np.float32(a)), shortest_float(np.float32(b))
     assert [np.float32(x) for x in written] == [np.float32(a), np.float32(b)]
     assert (written[0] >= written[1]) == (a >= b)
+
+
+def test_a_match_keeps_the_instance_of_its_post_and_no_other_header() -> None:
+    named, other = ("instance", b"m.example"), ("instance", b"n.example")
+    for headers, expected in (
+        ([("lang", b"de"), named, other], [named]), ([("instance", b"m" * 255)], None), ([], []),
+        ([("instance", b"")], []), ([("instance", None)], []), ([("instance", b"m" * 256)], []),
+    ):  # fmt: skip
+        message, post = Mail(b"", headers=headers), Post("1", "mastodon", "dam")  # type: ignore[arg-type]
+        made = to_match(ScoredPair(post, SEED, np.float32(0.5), np.float32(0.25)), "m", [])
+        record = to_match_record(0, message, post, [made], 1, Origin("s", "m", "now"))
+        assert record.headers[1:] == (headers if expected is None else expected)
 
 
 def test_a_dead_letter_is_the_input_with_its_reason() -> None:
