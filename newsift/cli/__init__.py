@@ -25,7 +25,7 @@ FAILED_CODE, INTERRUPTED_CODE = 1, 130
 EXTRAS = {"torch": "train", "entmax": "train", "matplotlib": "figures", "sklearn": "figures"}
 DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # SIGTERM is the regular end of these commands, even while they are still imported.
-LONG_RUNNING = {"collect", "desk", "broker"}
+LONG_RUNNING = {"collect", "desk", "broker", "prune"}
 
 # Headings of `newsift --help`, with the names of the commands and what they do.
 GROUPS = {
@@ -52,6 +52,7 @@ GROUPS = {
         "backfill": "Filter past posts again, for one seed.",
         "background": "Build the posts that thresholds are computed from.",
         "dead-letters": "List, show and retry messages that could not be processed.",
+        "prune": "Take back the matches of posts that were deleted.",
         "topics": "Create the topics, or check their settings.",
         "config": "Check the configuration, or show it.",
     },

@@ -1,5 +1,6 @@
 """`newsift backfill`: match past posts with one seed."""
 
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
 import click
@@ -8,7 +9,9 @@ from encoder.errors import InputError
 from newsift.cli.options import kafka_options, since_option
 from newsift.cli.output import Output, output_options, post_time
 from newsift.files.articles import Article
+from newsift.files.deletions import DeletedPosts
 from newsift.files.rows import TOPIC_SOURCE, AddRecords, OutputRecord, parse_match_record
+from newsift.operations.deletions import read_deletions
 from newsift.operations.messages import format_counts, notify
 from newsift.operations.offline_pipeline import Totals, describe_idle_profiles, load_pipeline
 from newsift.operations.seed_topic import SeedTopic, find_key
@@ -17,6 +20,7 @@ from worker.config import Config
 from worker.kafka.reading import connected, records_between
 from worker.kafka.sending import Outbox, sending
 from worker.match.pipeline import Outcome
+from worker.match.records import Record
 from worker.seeds.record import RefusedSeed, Seed
 from worker.text import plural
 
@@ -37,7 +41,7 @@ def backfill(
     """Match the posts that are still in the topic with the seed SEED, and print the matches.
 
     SEED may be a profile in force, such as 'profile|flood'. Posts that arrive after the start are
-    not read. The workers and their offsets are not affected.
+    not read, and deleted posts are left out. The workers and their offsets are not affected.
     """
     output.check()
     topic = config.topics.posts
@@ -49,6 +53,7 @@ def backfill(
         span = cluster.offsets_at(topic, start), cluster.ends(topic)
         if publish:
             cluster.partitions(config.topics.matches)
+        deleted = read_deletions(cluster, config, start)
         pipeline, seeds = load_pipeline(state.of_one(content), config, state)
         for reason in describe_idle_profiles(seeds):
             raise InputError(f"seed {reason}")
@@ -61,7 +66,8 @@ def backfill(
             with output.open(TOPIC_SOURCE, post_time) as show:
                 for batch in cluster.read(topic, *span):
                     outcome = pipeline.run(batch, seeds, now_text)
-                    _emit(outcome, show, outbox, config.topics.matches)
+                    records = list(_undeleted(outcome, deleted))
+                    _emit(records, show, outbox, config.topics.matches)
                     total.add(outcome, quiet=output.to_terminal)
                 if outbox:
                     outbox.settle()
@@ -81,14 +87,20 @@ def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
     )
 
 
-def _emit(outcome: Outcome, show: AddRecords, outbox: Outbox | None, topic: str) -> None:
-    records = []
+def _undeleted(outcome: Outcome, deleted: DeletedPosts) -> Iterator[tuple[Record, OutputRecord]]:
+    """The matches, as they are published and as they are shown."""
     for record in outcome.records:
-        if record.kind != "match" or record.value is None:
-            continue
+        match = parse_match_record(record.value) if record.kind == "match" else None
+        if match is not None and (match.post.platform, match.post.id) not in deleted:
+            yield record, OutputRecord(record.value or b"", match, match.matches)
+
+
+def _emit(
+    records: Sequence[tuple[Record, OutputRecord]], show: AddRecords, outbox: Outbox | None,
+    topic: str,
+) -> None:  # fmt: skip
+    for record, _ in records:
         if outbox:
             outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN_HEADER])
-        if match_record := parse_match_record(record.value):
-            records.append(OutputRecord(record.value, match_record, match_record.matches))
     if records:
-        show(records)
+        show([shown for _, shown in records])

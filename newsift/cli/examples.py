@@ -58,6 +58,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "dead-letters list": ("", "--reason bad_json --since 24h"),
     "dead-letters retry": ("tweets-0-17", "--reason out_of_memory"),
     "dead-letters show": ("tweets-0-17", "tweets-0-17 --json"),
+    "prune": ("--follow", "--author did:plc:ewvi7nxzyoun6zhxrhs64oiz --platform bluesky"),
     "topics check": ("", "--json"),
     "topics create": ("", "--kafka kafka:9092"),
     "check": ("", "--kafka kafka:9092"),

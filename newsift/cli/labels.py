@@ -20,6 +20,7 @@ from newsift.files.read import DASH
 from newsift.files.write import check_targets
 from newsift.files.writers import TEXT_ENDINGS, check_ending
 from newsift.operations.actor import current_user
+from newsift.operations.deletions import read_deletions
 from newsift.operations.labels import (
     LABEL_HEADERS,
     NO_CANDIDATES,
@@ -29,6 +30,7 @@ from newsift.operations.labels import (
     QueueRequest,
     freeze_queue,
     label_topic,
+    without_deleted,
 )
 from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
@@ -37,6 +39,7 @@ from newsift.statistics.estimates import agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.queues import Question
 from worker.config import Config
+from worker.kafka.reading import connected
 from worker.kafka.sending import sending
 from worker.posts.compare import as_text
 from worker.text import one_line, plural
@@ -80,7 +83,7 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int, config: Config)
     with label_topic(config, create=True) as topic:
         labels = topic.state().event_labels(event)
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
-        request = QueueRequest(event, kind, start, nonce=token_hex(8))
+        request = QueueRequest(event, name, kind, start, nonce=token_hex(8))
         frozen = freeze_queue(topic.cluster, config, request, labels, profile)
     if frozen.queue.next({}) is None:
         notify(
@@ -187,10 +190,19 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 @EVENT
 @kafka_options
 def export_labels(file: Path, event: str | None, config: Config) -> None:
-    """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output."""
+    """Write all labels to FILE: .csv, .tsv, .json, else JSON lines; - is standard output.
+
+    Labels of deleted posts have neither text, author nor link.
+    """
     check_targets({"FILE": file}, [])
     check_ending("FILE", file, TEXT_ENDINGS)
-    labels = [label for part in _by_event(config, event).values() for label in part]
+    with connected(config) as cluster:
+        deleted = read_deletions(cluster, config)
+    labels = [
+        without_deleted(label, deleted)
+        for part in _by_event(config, event).values()
+        for label in part
+    ]
     with label_writer(file) as add:
         for label in labels:
             add(label)

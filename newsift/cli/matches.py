@@ -13,7 +13,9 @@ from newsift.cli.options import kafka_options, option_group, since_option
 from newsift.cli.output import Output, match_time, output_options
 from newsift.cli.post_matches import MatchPoster
 from newsift.cli.services import run_services
-from newsift.files.rows import TOPIC_SOURCE, MatchFilter, OutputRecord, parse_match_record
+from newsift.files.deletions import DeletedPosts
+from newsift.files.rows import TOPIC_SOURCE, MatchFilter, OutputRecord
+from newsift.operations.deletions import add_deletions, parse_visible, read_deletions
 from newsift.operations.messages import ProgressLine, notify
 from newsift.web.addresses import parse_address
 from worker import log
@@ -63,12 +65,14 @@ def matches(
 ) -> None:
     """Print matching posts as they arrive; words are highlighted by what they add to the score.
 
-    A = after the score marks a post that repeats an earlier one.
+    A = after the score marks a post that repeats an earlier one. Of a deleted post neither text,
+    author nor link is shown (see newsift prune).
 
     With --since, or with --no-follow for all stored matches, it ends after the last one.
 
-    --post-to runs until it is ended. A match for which the receiver answers 401, 404, 429 or 5xx,
-    or does not answer, is posted again; after another answer than 2xx it is set aside and named.
+    --post-to runs until it is ended, and posts deletion records too. A match for which the receiver
+    answers 401, 404, 429 or 5xx, or does not answer, is posted again; after another answer than 2xx
+    it is set aside and named.
     """
     if post_to is not None:
         is_narrow = (reading.limit, reading.follow) != (None, None)
@@ -79,13 +83,15 @@ def matches(
     limit = reading.limit
     output.check()
     posts = unreadable = 0
+    deleted = DeletedPosts()
     try:
         with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as add_records:
+            if reading.start is not None or not reading.is_live:
+                deleted = read_deletions(cluster, config, reading.start)
             for batch in _batches(cluster, config, reading, output.to_terminal):
-                pairs = [
-                    (message.value or b"", parse_match_record(message.value)) for message in batch
-                ]
-                unreadable += sum(record is None for _, record in pairs)
+                deletions = add_deletions(batch, deleted)
+                pairs = [parse_visible(message, deleted) for message in batch]
+                unreadable += sum(record is None for _, record in pairs) - deletions
                 records = [
                     OutputRecord(value, record, selection) for value, record in pairs
                     if record is not None and (selection := filters.select(record))

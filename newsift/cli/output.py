@@ -47,6 +47,7 @@ MIN_COLUMN_WIDTH = 20
 EVENT_WIDTH = 20
 MIN_POST_WIDTH = 40  # with less room after its head, a post starts on the next line
 INDENT = "  "
+DELETED = "(the post was deleted)"
 COPY_SIGN = "="  # after the score of a post that repeats an earlier one
 MAX_POST_CHARS = 10_000
 
@@ -185,7 +186,8 @@ class LineView:
         head = f"{self._format_time(record)}  {best.score:.2f}{copy} {name:<{EVENT_WIDTH}}"
         fits_beside = self._width - columns(head) - len(INDENT) >= MIN_POST_WIDTH
         before = " " * columns(head) + INDENT if fits_beside else INDENT
-        lines = self._lines(one_line(as_text(record.post).text), best.why, len(before))
+        text = DELETED if record.deleted is True else one_line(as_text(record.post).text)
+        lines = self._lines(text, best.why, len(before))
         first = [head + INDENT + lines.pop(0)] if fits_beside else [head]
         for line in [*first, *(before + line for line in lines)]:
             click.echo(line.rstrip(), color=self._colour)

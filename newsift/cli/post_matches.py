@@ -1,4 +1,4 @@
-"""`newsift matches --post-to`: POSTs each match as JSON, from a consumer group of its own."""
+"""`newsift matches --post-to`: POSTs matches and deletions, from a consumer group of its own."""
 
 import asyncio
 import logging
@@ -15,12 +15,15 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition, errors
 from yarl import URL
 
 from newsift.collect.source import Backoff
+from newsift.files.deletions import DeletedPosts, SourcedPost, parse_deletion, sourced
 from newsift.files.rows import MatchFilter, parse_match_record
 from newsift.operations.messages import notify
 from newsift.web.addresses import retry_after
 from newsift.web.client import client_session
 from worker.config import Config
 from worker.kafka.consumers import Offsets, group_consumer, stop_within
+from worker.match.records import instance_of
+from worker.posts.outcome import PostId
 
 RECEIVER_FAULTS = (401, 404, 408, 425, 429)  # and 5xx: the same match may be accepted later
 MAX_FAILURES = 5  # of a match while later ones are accepted
@@ -34,12 +37,13 @@ log = logging.getLogger("newsift.post")
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """A match that is not yet accepted."""
+    """A match or a deletion record that is not yet accepted."""
 
     place: TopicPartition
     offset: int
     body: bytes
     name: str
+    post: SourcedPost
     pauses: Backoff
     due: float = 0.0
     failures: int = 0  # 1 before a later match was accepted
@@ -140,6 +144,15 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer.seek(place, start.get(place.partition, firsts[place]))
 
     def _delivery(self, message: Any) -> Delivery | None:
+        """Every deletion record, as the receiver may have the post since another choice of events.
+
+        A match that waits is not posted after it.
+        """
+        if (deletion := parse_deletion(message.value)) is not None:
+            deleted = DeletedPosts()
+            deleted.add(sourced(deletion.post_id, instance_of(message)))
+            self._waiting = [each for each in self._waiting if not deleted.covers(each.post)]
+            return self._wait(message, message.value, "a deletion", deletion.post_id)
         record, body = parse_match_record(message.value), message.value
         if record is None or not (matches := self._filters.select(record)):
             return None
@@ -147,10 +160,15 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
             ids, content = {match.match_id for match in matches}, msgspec.json.decode(body)
             content["matches"] = [m for m in content["matches"] if m["match_id"] in ids]
             body = msgspec.json.encode(content)
+        name = f"match {matches[0].match_id}"
+        return self._wait(message, body, name, (record.post.platform, record.post.id))
+
+    def _wait(self, message: Any, body: bytes, what: str, post_id: PostId) -> Delivery:
+        post = sourced(post_id, instance_of(message))
         place = TopicPartition(message.topic, message.partition)
-        name = f"match {matches[0].match_id} ({place.topic}-{place.partition}-{message.offset})"
+        name = f"{what} ({place.topic}-{place.partition}-{message.offset})"
         pauses = Backoff(self._first_pause_s, MAX_PAUSE_S)
-        self._waiting.append(Delivery(place, message.offset, body, name, pauses))
+        self._waiting.append(Delivery(place, message.offset, body, name, post, pauses))
         return self._waiting[-1]
 
     async def _post(self, delivery: Delivery) -> float | None:

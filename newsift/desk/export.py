@@ -10,8 +10,9 @@ from threading import Lock
 from typing import IO
 
 from encoder.errors import InputError
-from newsift.files.rows import TOPIC_SOURCE, Layout, OutputRecord, parse_match_record
+from newsift.files.rows import TOPIC_SOURCE, Layout, OutputRecord
 from newsift.files.writers import csv_table, record_writer
+from newsift.operations.deletions import parse_visible, read_deletions
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.posts.outcome import PostId
@@ -64,11 +65,12 @@ class Exports:
         with connected(self._config) as cluster:
             cluster.partitions(topic)
             ends = cluster.ends(topic)
+            deleted = read_deletions(cluster, self._config, until=deadline)
             for batch in cluster.read(topic, cluster.beginnings(topic), ends, deadline):
-                records = ((message, parse_match_record(message.value)) for message in batch)
+                records = (parse_visible(message, deleted) for message in batch)
                 yield [
-                    OutputRecord(message.value or b"", record, matches)
-                    for message, record in records if record is not None
+                    OutputRecord(value, record, matches)
+                    for value, record in records if record is not None
                     and (matches := [m for m in record.matches if m.event == event])
                 ]  # fmt: skip
         if time.monotonic() >= deadline:

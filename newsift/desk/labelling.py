@@ -7,9 +7,10 @@ is known here alone. A question is answered once, however many tabs show it.
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
+from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from encoder.errors import InputError
 from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
+from newsift.files.deletions import has_content, without_content
 from newsift.operations.labels import (
     LABEL_HEADERS,
     AnswerLog,
@@ -51,6 +53,7 @@ DRAW_WAIT_S = 1.0  # After it the page repeats its request.
 MAX_IDLE_S = 12 * 3600.0
 EMPTY_QUEUE_S = 5.0  # A queue without a question is drawn again after this time.
 Clock = Callable[[], float]
+IsDeleted = Callable[[PostId], bool]
 State = dict[str, Any]
 
 
@@ -65,9 +68,10 @@ class LabelSession:
 
     def __init__(
         self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = (),
-        replaced_because: str = "", clock_s: float = 0.0,
+        replaced_because: str = "", clock_s: float = 0.0, is_deleted: IsDeleted = lambda _: False,
     ) -> None:  # fmt: skip
         """`messages` are warnings of the draw; `clock_s` is its time by the clock of the queues."""
+        self._is_deleted = is_deleted
         self.token, self.at = secrets.token_hex(8), now_text()
         self.replaced_because = replaced_because  # empty if it replaced no other queue
         self.drawn_at = self.used_at = clock_s
@@ -85,17 +89,29 @@ class LabelSession:
     def merge(self, labels: Iterable[Label]) -> None:
         self._answers.merge(labels)
 
+    def asks_about_deleted(self) -> bool:
+        question = self._next(self._answers.verdicts())
+        return question is not None and self._is_deleted(question.candidate.post_id)
+
+    def _next(self, verdicts: Mapping[PostId, bool]) -> Question | None:
+        """The content of a post that was deleted since the draw is neither shown nor stored."""
+        question = self._queue.next(verdicts)
+        if question is None or not self._is_deleted(question.candidate.post_id):
+            return question
+        post = without_content(question.candidate.post)
+        return replace(question, candidate=replace(question.candidate, post=post))
+
     def state(self) -> State:
         """The question, the next one for each answer, and the progress."""
         changes, verdicts = self._changes, self._answers.verdicts()
-        question, last = self._queue.next(verdicts), self._answers.last
+        question, last = self._next(verdicts), self._answers.last
         steps = self._undoable.copy()
         label_count = sum(post_id in self._frozen.matches for post_id in verdicts)
         following = None
         if question is not None:
             post_id = question.candidate.post_id
             following = {
-                answer: self._card(self._queue.next({**verdicts, post_id: verdict}))
+                answer: self._card(self._next({**verdicts, post_id: verdict}))
                 for answer, verdict in (("on", True), ("off", False))
             }
         return {
@@ -111,7 +127,7 @@ class LabelSession:
     def answer(self, post_id: PostId, verdict: Verdict) -> AnswerOutcome:
         """A page repeats an answer that got no response."""
         with lock_or_busy(self._lock, ANSWER_BUSY):
-            question = self._queue.next(self._answers.verdicts())
+            question = self._next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
                 self._answers.answer(question, verdict)
                 self._count_step()
@@ -159,10 +175,11 @@ class LabelSession:
             return None
         candidate = question.candidate
         match = self._frozen.matches.get(candidate.post_id)
+        why = match.match.why[:MAX_WHY_TOKENS] if match else ()
         return post_fields(candidate.post) | {
             "score": candidate.score,
             "threshold": match.match.threshold if match else None,
-            "why": match.match.why[:MAX_WHY_TOKENS] if match else (),
+            "why": why if has_content(candidate.post) else (),
         }
 
 
@@ -208,8 +225,9 @@ class LabelQueues:
 
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
-        clock: Clock = time.monotonic,
+        clock: Clock = time.monotonic, is_deleted: IsDeleted = lambda _: False,
     ) -> None:  # fmt: skip
+        self._is_deleted = is_deleted
         self.outbox = LabelOutbox(config)
         self._config, self._mirrors, self._executor = config, mirrors, executor
         self._clock, self._lock = clock, Lock()
@@ -222,6 +240,8 @@ class LabelQueues:
         with self._lock:
             active = self._active.get(key)
             why = self._end_reason(key, active)
+            if active is not None and why is None and active.asks_about_deleted():
+                why = "the post that was asked about has been deleted"
             if active is not None and why is None:
                 return self._activate(key, active)
             self._active.pop(key, None)
@@ -286,11 +306,13 @@ class LabelQueues:
 
     def _draw(self, key: QueueKey, replaced_because: str) -> LabelSession:
         since = now_ms() - DAY_MS  # as `newsift labels ask` does
-        request = QueueRequest(key.event, key.kind, since, self._nonce)
+        request = QueueRequest(key.event, key.by, key.kind, since, self._nonce)
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
             frozen = freeze_queue(cluster, self._config, request, labels, profile)
         answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
-        return LabelSession(frozen, answers, messages, replaced_because, self._clock())
+        return LabelSession(
+            frozen, answers, messages, replaced_because, self._clock(), self._is_deleted
+        )

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
+from newsift.files.deletions import DeletedPosts, SourcedPost, parse_deletion, redact, sourced
 from newsift.files.rows import parse_match_record
 from newsift.operations.times import now_ms
 from worker.config import Config
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
-from worker.match.records import Match, MatchRecord
+from worker.match.records import Match, MatchRecord, instance_of
 from worker.posts.compare import as_text
 from worker.posts.outcome import PLATFORMS, PostId
 from worker.posts.times import HOUR_MS, MINUTE_MS
@@ -56,6 +58,15 @@ class MatchRow:
     value: bytes  # the record
     profile_version: str  # empty if only seeds match
     has_link: bool  # to a seed's page: the post is drawn for nothing
+    instance: bytes  # that gave the post's id
+    is_deleted: bool = False  # the record is without its content
+
+    @property
+    def source(self) -> SourcedPost:
+        return sourced(self.post_id, self.instance)
+
+    def without_content(self) -> "MatchRow":
+        return replace(self, value=msgspec.json.encode(redact(self.record)), is_deleted=True)
 
     @property
     def record(self) -> MatchRecord:
@@ -126,6 +137,15 @@ class EventMatches:
         if len(self._stories) > MAX_EVENT_STORIES * 5 // 4:
             self.keep(MAX_EVENT_STORIES)
 
+    def redact(self, deleted: DeletedPosts, post_id: PostId, number: int) -> None:
+        """Drops the content of the post if it was deleted."""
+        row = self.row(post_id)
+        if row is not None and not row.is_deleted and deleted.covers(row.source):
+            bare = row.without_content()
+            self._stories[self._group_of[post_id]].rows[post_id] = bare
+            self.size += bare.size - row.size
+            self.number = number
+
     def keep(self, most: int) -> None:
         """Drops all but the newest `most` stories."""
         by_age = sorted(self._stories.values(), key=lambda story: story.last)
@@ -192,6 +212,7 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
     post_id = record.post.platform, record.post.id
     lang = (record.post.lang or "")[:MAX_LANGUAGE_CHARS]
     group = record.group if isinstance(record.group, str) else record.matches[0].match_id
+    instance = instance_of(message)
     by_event = defaultdict[str, list[Match]](list)
     for match in record.matches:
         by_event[match.event].append(match)
@@ -199,9 +220,8 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
         of_profile = (m.seed_version for m in matches if m.seed_id == PROFILE_PREFIX + event)
         version = next(of_profile, "")[:MAX_ID_CHARS]
         score, new = max(match.score for match in matches), record.new is not False
-        has_link = record.has_link
-        row = number, arrival, post_at, post_id, lang, score, new, group, value, version, has_link
-        yield event, MatchRow(*row)
+        row = number, arrival, post_at, post_id, lang, score, new, group, value, version
+        yield event, MatchRow(*row, has_link=record.has_link, instance=instance)
 
 
 def _is_sound(record: MatchRecord) -> bool:
@@ -281,9 +301,10 @@ class MatchStore:
 
     def __init__(
         self, config: Config, current: Callable[[], Collection[str]] = tuple,
-        now: Callable[[], int] = now_ms,
+        now: Callable[[], int] = now_ms, on_deletion: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """Events that `current` returns are dropped last."""
+        self._on_deletion = on_deletion
         self._topic, self._current, self._now = config.topics.matches, current, now
         self._lock = Lock()
         self._cut = set[int]()  # partitions whose older records are skipped
@@ -308,10 +329,17 @@ class MatchStore:
         return {part: max(day[part], end - most) for part, end in ends.items()}
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
-        now = self._now()
+        now, deletions = self._now(), 0
         with self._lock:
             for message in batch:
-                self._take(message, now)
+                deletions += self._take(message, now)
+        if deletions:
+            self._on_deletion()
+
+    def is_deleted(self, post_id: PostId) -> bool:
+        """Of the newest deletions at least; of any instance."""
+        with self._lock:
+            return post_id in self._deleted
 
     @property
     def since(self) -> int:
@@ -356,16 +384,26 @@ class MatchStore:
     def _clear(self) -> None:
         self._events: dict[str, EventMatches] = {}
         self._young, self._old = set[int](), set[int]()  # hashes of event and post
+        self._deleted = DeletedPosts(MIN_REMEMBERED_POSTS)
         self._number = self._since = self._size = 0
 
-    def _take(self, message: StoredMessage, now: int) -> None:
+    def _take(self, message: StoredMessage, now: int) -> bool:
+        """Whether it is a deletion."""
         if message.partition in self._cut:
             self._cut.discard(message.partition)
             self._since = max(self._since, min(message.timestamp, now))
         self._number += 1
+        if (deletion := parse_deletion(message.value)) is not None:
+            self._deleted.add(sourced(deletion.post_id, instance_of(message)))
+            for matches in self._events.values():
+                before = matches.size
+                matches.redact(self._deleted, deletion.post_id, self._number)
+                self._size += matches.size - before
+            return True
         for event, row in rows_in(message, self._number, now):
             matches = self._events.setdefault(event, EventMatches())
             before = matches.size
+            row = row.without_content() if self._deleted.covers(row.source) else row
             matches.add(row, self._is_first(event, row.post_id))
             self._size += matches.size - before
         if len(self._events) > MAX_EVENTS * 5 // 4:
@@ -375,6 +413,7 @@ class MatchStore:
             before = largest.size
             largest.keep(len(largest.stories) // 2)
             self._size += largest.size - before
+        return False
 
     def _is_first(self, event: str, post_id: PostId) -> bool:
         digest = hash((event, post_id))

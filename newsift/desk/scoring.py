@@ -15,6 +15,7 @@ from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.threads import TimedCache
+from newsift.files.deletions import has_content
 from newsift.operations.cluster_status import StreamRate, count_processed, read_stream_rate
 from newsift.operations.events import EventState, require_event
 from newsift.operations.labels import request_near_answers
@@ -258,14 +259,15 @@ class EventScores:
     def labelled_scores(
         self, measure: Measure, matches: ScoredMatches, labels: Sequence[Label]
     ) -> tuple[LabelledScore, ...]:
-        """The posts that were labelled last."""
+        """The posts that were labelled last; a deleted one only where its match has its score."""
+        scores = {story.candidate.post_id: story.candidate.score for story in matches.stories}
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:
-            if len(posts) < MAX_LABELLED_POSTS:
+            is_scored = label.post_id in scores or has_content(label.post)
+            if is_scored and len(posts) < MAX_LABELLED_POSTS:
                 posts.setdefault(label.post_id, label.post)
         verdict_of = joint_verdicts(labels)
-        scores = {story.candidate.post_id: story.candidate.score for story in matches.stories}
         rest = {
             name: compared_text(post, measure.context.compare)
             for name, post in posts.items()

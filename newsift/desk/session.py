@@ -30,15 +30,18 @@ class Desk:
             config, lambda: mirrors.control, lambda: changes.notify("events", "seeds")
         )
         self.matches = MatchStore(
-            config, lambda: {seed.event for seed in mirrors.control.seeds.values()}
-        )
+            config, lambda: {seed.event for seed in mirrors.control.seeds.values()},
+            on_deletion=lambda: changes.notify("labels"),
+        )  # fmt: skip
         self.matches_follower = TopicFollower(
             config, config.topics.matches, self.matches, lambda: changes.notify("matches")
         )
         self.stream = StreamMonitor(config)
         self.scores = EventScores(self.matches, self.model)
         self.promise_tests = PromiseTests(config)
-        self.queues = LabelQueues(config, mirrors, self.executor)
+        self.queues = LabelQueues(
+            config, mirrors, self.executor, is_deleted=self.matches.is_deleted
+        )
         self.editor = SeedEditor(config)
         self.training = Training(
             config, self.model, mirrors, self.editor, self.executor,

@@ -11,7 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from newsift.files.deletions import DeletedPosts, redact, without_content
 from newsift.files.rows import parse_match_record
+from newsift.operations.deletions import add_deletions, read_deletions
 from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
 from newsift.operations.messages import notify
@@ -100,6 +102,13 @@ def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
         yield LabelTopic(cluster, config)
 
 
+def without_deleted(label: Label, deleted: DeletedPosts) -> Label:
+    """Without the content of a post that was deleted."""
+    if label.post_id not in deleted:
+        return label
+    return msgspec.structs.replace(label, post=without_content(label.post))
+
+
 def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
     """Returns no labels if the topic is missing."""
     if not cluster.exists(config.topics.labels):
@@ -116,6 +125,10 @@ class EventMatch:
     record: MatchRecord
 
     @property
+    def is_deleted(self) -> bool:
+        return self.record.deleted is True
+
+    @property
     def profile(self) -> tuple[str, str]:
         """The id and version of the profile that matched; empty for seeds."""
         name = self.match.seed_id
@@ -128,12 +141,14 @@ def read_event_matches(
     """Each post that matches the event since then, in order, by the profile of the newest match.
 
     A promise is of one profile: matches of another one, or of the seeds, are left out. A post that
-    was compared again with a new profile counts at its first match with that profile.
+    was compared again with a new profile counts at its first match with that profile. Deleted posts
+    are among them, without their content.
     """
-    topic, more = config.topics.matches, 0
+    topic, more, deleted = config.topics.matches, 0, DeletedPosts()
     matches = OrderedDict[tuple[PostId, tuple[str, str]], EventMatch]()  # by post and profile
     sizes, room = deque[int](), MAX_MATCHES_BYTES
     for batch in cluster.read(topic, cluster.offsets_at(topic, start)):
+        add_deletions(batch, deleted)
         for message in batch:
             if (match := _event_match(message.value, event)) is None:
                 continue
@@ -157,15 +172,27 @@ def read_event_matches(
     )
     if left := len(matches) - len(newest_profile):
         notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
-    return newest_profile
+    return OrderedDict(
+        (post_id, _redact_deleted(match, deleted, event))
+        for post_id, match in newest_profile.items()
+    )
+
+
+def _redact_deleted(match: EventMatch, deleted: DeletedPosts, event: str) -> EventMatch:
+    if match.candidate.post_id not in deleted:
+        return match
+    return _best_match(redact(match.record), event)
 
 
 def _event_match(value: bytes | None, event: str) -> EventMatch | None:
     record = parse_match_record(value)
-    matches = [match for match in record.matches if match.event == event] if record else []
-    if record is None or not matches or record.has_link:
+    if record is None or record.has_link or all(m.event != event for m in record.matches):
         return None
-    best = max(matches, key=lambda match: match.score)
+    return _best_match(record, event)
+
+
+def _best_match(record: MatchRecord, event: str) -> EventMatch:
+    best = max((m for m in record.matches if m.event == event), key=lambda match: match.score)
     group = record.group if isinstance(record.group, str) else ""
     return EventMatch(Candidate(record.post, best.score, group), best, record)
 
@@ -210,26 +237,38 @@ class FrozenQueue:
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """A queue of the event's matches since `start`, in milliseconds.
+    """A judge's queue of the event's matches since `start`, in milliseconds.
 
     The nonce keys the order, unless labels of these matches were drawn by another one.
     """
 
     event: str
+    by: str
     kind: QueueKind
     start: int
     nonce: str
+
+    def is_answered_by(self, label: Label) -> bool:
+        """Whether it need not ask for this label again."""
+        is_drawn = self.kind != "certify" or label.drawn != "given"
+        return label.by == self.by and is_drawn
 
 
 def freeze_queue(
     cluster: TopicReader, config: Config, request: QueueRequest, labels: Iterable[Label],
     profile: Profile | None,
 ) -> FrozenQueue:  # fmt: skip
-    """The queue as it is now."""
+    """The queue as it is now, without deleted posts that the judge has not answered."""
+    labels = list(labels)
     matches = read_event_matches(cluster, config, request.event, request.start)
     current = current_queue(labels, matches)
     nonce = current.nonce if current else request.nonce
-    candidates = [match.candidate for match in matches.values()]
+    answered = {label.post_id for label in labels if request.is_answered_by(label)}
+    candidates = [
+        match.candidate
+        for post_id, match in matches.items()
+        if not match.is_deleted or post_id in answered
+    ]
     if request.kind == "certify":
         target = PromiseTarget.for_profile(profile)
         times = (milliseconds(utc(match.record.processed_at)) for match in matches.values())
@@ -239,7 +278,8 @@ def freeze_queue(
     answers = request_near_answers(config, request.event, lambda: cluster.cluster_id)
     thresholds = [match.match.threshold for match in matches.values()][-1:]
     thresholds += [answer.threshold for answer in answers if answer.edges]
-    near = merge_near_candidates(answers)
+    deleted = read_deletions(cluster, config)
+    near = [post for post in merge_near_candidates(answers) if post.post_id not in deleted]
     return FrozenQueue(
         LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches, profile
     )

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
 from encoder.model.weights import F32
+from newsift.files.deletions import DeletedPosts, has_content
 from newsift.operations.actor import current_user
+from newsift.operations.deletions import read_deletions
 from newsift.operations.events import (
     EventState,
     attempts_of,
@@ -174,10 +176,12 @@ class TrainingData:
 
 
 class StreamWindow:
-    """Posts since a time, and of as long a time before it."""
+    """Posts since a time, and of as long a time before it, without those that were deleted."""
 
-    def __init__(self, cluster: TopicReader, context: ModelContext, since: int) -> None:
-        self._cluster, self._context = cluster, context
+    def __init__(
+        self, cluster: TopicReader, context: ModelContext, since: int, deleted: DeletedPosts
+    ) -> None:
+        self._cluster, self._context, self._deleted = cluster, context, deleted
         self._topic, now = context.config.topics.posts, now_ms()
         self._begin = cluster.offsets_at(self._topic, since)
         self._history = cluster.offsets_at(self._topic, max(2 * since - now, 0))
@@ -212,7 +216,10 @@ class StreamWindow:
             if with_times:
                 times = [message.timestamp for message in batch if message.timestamp > 0]
                 self._first, self._last = min([self._first, *times]), max([self._last, *times])
-            yield from self._context.pipeline.posts_in(batch, seeds)
+            for posts, vectors in self._context.pipeline.posts_in(batch, seeds):
+                names = ((post.platform, post.id) for post in posts)
+                rows = [n for n, name in enumerate(names) if name not in self._deleted]
+                yield [posts[n] for n in rows], vectors[rows]
             progress.add(len(batch), "posts")
 
 
@@ -317,9 +324,8 @@ def make_profile(
 
 def training_posts(labels: Iterable[Label]) -> tuple[list[Post], list[Post]]:
     """Labelled posts on the event and off it, which may train and on which people agree."""
-    training = [
-        label for label in labels if label.drawn != "certify" and not is_certify_post(label.post_id)
-    ]
+    drawn = (label for label in labels if label.drawn != "certify" and has_content(label.post))
+    training = [label for label in drawn if not is_certify_post(label.post_id)]
     posts = {label.post_id: label.post for label in training}
     verdicts = joint_verdicts(training)
 
@@ -348,13 +354,15 @@ class ProfileTraining:
         event = require_event(events, self._options.name).require_seeds()
         refuse_promised(event)
         self._attempts = max(self._attempts, attempts_of(event.profile))
-        window, labels = None, tuple[Label, ...]()
+        window, labels, config = None, list[Label](), self._context.config
+        deleted = read_deletions(self._cluster, config)
         if self._options.span is not None:
             self._attempts += 1
             since = int((time.time() - self._options.span) * 1000)
-            window = StreamWindow(self._cluster, self._context, max(since, 0))
+            window = StreamWindow(self._cluster, self._context, max(since, 0), deleted)
         if self._options.labels:
-            labels = read_event_labels(self._cluster, self._context.config, event.name)
+            stored = read_event_labels(self._cluster, config, event.name)
+            labels = [label for label in stored if label.post_id not in deleted]
         return propose_profile(self._context, event, window, labels, self._attempts), state
 
     def publish(self, proposal: Proposal, state: ControlState) -> None:

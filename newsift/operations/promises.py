@@ -48,7 +48,10 @@ def weigh_evidence(
     labels: Sequence[Label], matches: Mapping[PostId, EventMatch], profile: Profile,
     target: PromiseTarget,
 ) -> PromiseEvidence:  # fmt: skip
-    """Counts random labels of matches from before the newest queue was frozen."""
+    """Counts random labels of matches from before the newest queue was frozen.
+
+    Nobody is asked about a deleted post, so it counts only if it has a label.
+    """
     random_labels = [label for label in labels if label.drawn == "certify"]
     queue_name = current_queue(random_labels, matches)
     profile_matches = [
@@ -61,8 +64,12 @@ def weigh_evidence(
             for match in profile_matches
             if milliseconds(utc(match.record.processed_at)) <= until
         ]
-    candidates = [match.candidate for match in profile_matches]
     verdicts = unanimous_verdicts(random_labels)
+    candidates = [
+        match.candidate
+        for match in profile_matches
+        if not match.is_deleted or match.candidate.post_id in verdicts
+    ]
     judged = [verdicts[post.post_id] for post in candidates if post.post_id in verdicts]
     queue = CertifyQueue(candidates, target.precision, target.test_confidence, queue_name or UNSET)
     progress = queue.progress(verdicts)

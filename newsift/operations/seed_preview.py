@@ -12,7 +12,9 @@ from random import Random
 from typing import Any
 
 from encoder.errors import NewsiftError
+from newsift.files.deletions import DeletedPosts
 from newsift.files.rows import parse_match_record
+from newsift.operations.deletions import read_deletions
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.offset_samples import sample_spans
@@ -104,10 +106,12 @@ class Preview:
     is_whole: bool = True
     events: dict[str, EventPreview] = field(default_factory=dict)
 
-    def add(self, outcome: Outcome, new_ids: Set[str]) -> None:
+    def add(self, outcome: Outcome, new_ids: Set[str], deleted: DeletedPosts) -> None:
         self.posts += outcome.read - outcome.passed_over.total() - outcome.rejected.total()
         for output in outcome.records:
             if output.kind != "match" or (record := parse_match_record(output.value)) is None:
+                continue
+            if (record.post.platform, record.post.id) in deleted:
                 continue
             by_event: dict[str, list[tuple[float, str]]] = defaultdict(list)
             for match in record.matches:
@@ -129,12 +133,13 @@ def preview_seeds(
         return preview
     since = int(time.time() - PREVIEW_HOURS * 3600) * 1000
     start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
+    deleted = read_deletions(cluster, context.config, since)
     preview.there, deadline = records_between(start, end), time.monotonic() + limits.seconds
     spans = preview_spans(start, end, limits.posts)
     next_offsets = {partition: start[partition] for partition in end}
     for batch in _read_spans(cluster, topic, spans, deadline):
         recent = [message for message in batch if message.timestamp >= since]
-        preview.add(context.pipeline.run(recent, seeds, now_text), new_ids)
+        preview.add(context.pipeline.run(recent, seeds, now_text), new_ids, deleted)
         progress.add(len(batch), "posts of the last 24 hours read")
         next_offsets |= {message.partition: message.offset + 1 for message in batch}
     is_in_time = next_offsets == end or time.monotonic() <= deadline

@@ -2,17 +2,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
 import encoder
+from newsift.files.deletions import encode_deletion, redact
 from newsift.statistics.labels import Label, read_label
 from tests.worker.event_profiles import profile
 from tests.worker.small_encoder import ControlTopic, Mail
 from worker.config import TopicsConfig
 from worker.config.limits import Limits
 from worker.match.pipeline import Pipeline
+from worker.match.records import MatchRecord
 from worker.posts.read import Post, PostRules, Reason, read_post
 from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
@@ -169,6 +172,16 @@ def test_written_labels_have_the_keys_of_the_schema() -> None:
     written = json.loads(Label(**LABEL | {"post": Post("1", "x", "rain", "ann")}).value)
     Draft202012Validator(closed(load("label"))).validate(written)
     assert set(written) == set(load("label")["properties"])
+
+
+def test_written_deletions_have_the_keys_of_the_schema_and_no_match_is_one(outcome: Any) -> None:
+    written = json.loads(encode_deletion(("mastodon", "12"), "2026-03-01T10:00:00.000Z"))
+    Draft202012Validator(load("deletion")).validate(written)
+    Draft202012Validator(closed(load("deletion"))).validate(written)
+    match = json.loads(outcome.records[0].value)
+    assert not Draft202012Validator(load("deletion")).is_valid(match | written)
+    shown = redact(msgspec.convert(match, MatchRecord))
+    Draft202012Validator(closed(load("match"))).validate(json.loads(msgspec.json.encode(shown)))
 
 
 def references(part: Any) -> set[str]:

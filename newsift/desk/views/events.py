@@ -237,6 +237,7 @@ def post_row(row: MatchRow, event: str, labels: LabelRows, most: int = MAX_LIST_
     best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
     return post_fields(post, most) | {
         "cut": len(post.text) > most,
+        "deleted": row.is_deleted,
         "lang": row.lang,
         "at": rfc3339(row.at),
         "number": row.number,

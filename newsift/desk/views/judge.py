@@ -21,6 +21,7 @@ from newsift.desk.api import (
 from newsift.desk.labelling import LabelSession, QueueKey
 from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
+from newsift.files.deletions import without_content
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import NO_PROFILE, require_event
 from newsift.operations.labels import QueueKind
@@ -30,7 +31,7 @@ from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.kafka.reading import connected
-from worker.posts.outcome import PostId
+from worker.posts.outcome import Post, PostId
 from worker.posts.times import DAY_MS, milliseconds, utc
 from worker.seeds.profile import Profile
 
@@ -172,12 +173,18 @@ def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
-            post_fields(first.post) | {"score": first.score, "labels": _labels([first, *others])}
+            _post_fields(desk, first.post)
+            | {"score": first.score, "labels": _labels([first, *others])}
             for first, *others in disputes[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputes),
         "error": desk.mirrors.labels_follower.error if counts else "",
     }
+
+
+def _post_fields(desk: Desk, post: Post) -> dict[str, Any]:
+    is_deleted = desk.matches.is_deleted((post.platform, post.id))
+    return post_fields(without_content(post) if is_deleted else post)
 
 
 def _labels(labels: Iterable[Label]) -> list[dict[str, str]]:

@@ -171,9 +171,10 @@ def near(desk: Desk, request: EventRequest) -> dict[str, Any]:
         return {"error": desk.model.error}
     measure, near = desk.scores.measure(request.event), desk.stream.near_misses(request.event)
     verdict_of = joint_verdicts(desk.mirrors.labels.event_labels(request.event))
+    rows = near_rows(measure, near.answers, verdict_of)
     return {
         "error": "",
-        "near": near_rows(measure, near.answers, verdict_of),
+        "near": [r for r in rows if not desk.matches.is_deleted((r["platform"], r["id"]))],
         "count": sum(stratum.count for answer in near.answers for stratum in answer.strata),
         "messages": near.messages,
     }

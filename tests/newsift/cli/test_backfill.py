@@ -71,6 +71,16 @@ def test_published_matches_are_marked(newsift: Command, kafka: Kafka) -> None:
         assert record.headers == [("schema", b"newsift.match/1"), ("origin", b"backfill")]
 
 
+def test_deleted_posts_are_left_out(newsift: Command, kafka: Kafka) -> None:
+    history(kafka)
+    deletion = {"post": {"id": "3h", "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    kafka.send(MATCHES, json.dumps(deletion).encode(), b"3h")
+    done = newsift("backfill", "ferry-fire", "--since", "1w", "--publish", "--json")
+    assert sorted(row["post"]["id"] for row in rows(done.out)) == ["1h", "5h"]
+    published = [record.key for record in kafka.records(MATCHES) if record.headers]
+    assert sorted(published) == [b"1h", b"5h"]
+
+
 def test_an_expired_seed_matches_what_came_before(newsift: Command, kafka: Kafka) -> None:
     history(kafka)
     assert newsift("seeds", "set", "ferry-fire", "--expires-at", "7d").code == 0

@@ -38,6 +38,7 @@ COMMANDS = (
     "config show", "config show --json", "labels list", "labels list --json", "labels export",
     "seeds follow NAME --once", "collect files FOLDER --once", "collect files NAME --once",
     "labels ask NAME", "labels import POSTS --yes", "labels import NAME", "seeds remove NAME",
+    "prune", "prune --since 1h", "prune --author NAME --platform x --yes",
     "events list", "events list --json", "events show NAME", "events learn EVENT --yes",
     "NAME", "--NAME",
 )  # fmt: skip

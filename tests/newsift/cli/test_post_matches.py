@@ -179,6 +179,20 @@ def test_chosen_matches_alone_are_posted(kafka: Kafka) -> None:
     assert content["matched"] == 2
 
 
+def test_deletions_are_posted_and_matches_that_wait_for_them_are_not(kafka: Kafka) -> None:
+    deletion = {"post": {"id": "1", "platform": "x"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    value = json.dumps(deletion).encode()
+    kafka.fill(MATCHES, [record("1"), record("2"), value, record("3")])
+    filters = MatchFilter(events=("event of ferry",))
+    # Three attempts at most are made before the deletion is read, which has the post's name too.
+    with receiving(lambda name, before: 503 if name == "1" and before < 3 else 200) as receiver:
+        post(kafka, receiver, lambda p: p.accepted == 3, filters)
+    assert set(receiver.accepted) == {"1", "2", "3"}
+    begin = receiver.bodies.index(value)
+    assert record("1") in receiver.bodies[:begin]
+    assert record("1") not in receiver.bodies[begin:]
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_the_command_begins_with_what_comes_and_goes_on_there(
     kafka: Kafka, tmp_path: Path, number: signal.Signals, code: int

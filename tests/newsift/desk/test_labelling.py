@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event
@@ -61,8 +61,9 @@ def at() -> FakeMirrors:
 
 
 @contextmanager
-def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
-    created = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), at.clock)
+def judging(at: FakeMirrors, gone: Container[PostId] = ()) -> Iterator[LabelQueues]:
+    mirrors = cast(TopicMirrors, at)
+    created = LabelQueues(load_config(), mirrors, DaemonExecutor(4), at.clock, gone.__contains__)
     created._nonce = ""  # the order is then that of the hashes
     try:
         yield created
@@ -347,6 +348,47 @@ def test_the_random_queue_asks_again_about_a_label_that_was_not_drawn(
     first = answer(session(topic.publish, kind))
     from_list = msgspec.structs.replace(topic.labels[first], drawn="given", probability=None)
     assert (current(session(topic.publish, kind, (from_list,))) == first) is asks_again
+
+
+def test_a_post_that_was_deleted_since_the_draw_is_neither_shown_nor_stored() -> None:
+    topic, gone = Topic(), FIRST[1]
+    result = matches(NAMES)
+    frozen = FrozenQueue(CertifyQueue([each.candidate for each in result.values()]), result, None)
+    answers = AnswerLog("storm", "ann", frozen, (), topic.publish)
+    queue = LabelSession(frozen, answers, is_deleted=lambda post_id: post_id == ("x", gone))
+    assert not queue.asks_about_deleted()
+    state = queue.state()
+    assert state["question"]["why"]
+    assert (state["following"]["on"]["id"], state["following"]["on"]["text"]) == (gone, "")
+    answer(queue)
+    assert queue.asks_about_deleted()
+    card = queue.state()["question"]
+    assert (card["text"], card["author"], card["url"], list(card["why"])) == ("", "", None, [])
+    assert answer(queue) == gone  # by a page that showed it before
+    assert topic.labels[gone].post.text == ""
+    assert f"rain {gone}" not in repr(topic.records)
+
+
+def test_a_queue_is_drawn_again_without_a_deleted_post_that_its_judge_has_not_answered(
+    kafka: Kafka, at: FakeMirrors
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    gone = set[PostId]()
+    first, second, third = drawn(NAMES)[:3]
+    with judging(at, gone) as queues:
+        queue = drawn_queue(queues)
+        asked = [current(queue)]
+        queue.answer(("x", first), "on")
+        for name in (first, second):
+            gone.add(("x", name))
+            record = {"post": {"id": name, "platform": "x"}, "deleted_at": "2026-03-01T10:00:00Z"}
+            kafka.fill(MATCHES, [msgspec.json.encode(record)])
+        until(lambda: queues.queue(ANN) is not queue)
+        again = drawn_queue(queues)
+        assert "deleted" in again.replaced_because
+        asked.append(current(again))
+        assert again.state()["judged"] == 1
+    assert asked == [first, third]
 
 
 def test_posts_for_the_page_are_bounded() -> None:

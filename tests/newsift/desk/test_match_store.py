@@ -139,6 +139,50 @@ def test_a_day_of_which_records_were_deleted_begins_at_the_first_that_is_there()
     assert store.since == NOW - 5 * HOUR
 
 
+@pytest.mark.parametrize("is_first", [False, True], ids=["after the match", "before it"])
+def test_a_deleted_post_is_counted_and_loses_its_content(is_first: bool) -> None:
+    told = list[int]()
+    store = MatchStore(Config(), now=lambda: NOW, on_deletion=lambda: told.append(1))
+    deleted = {"post": {"id": "1", "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    deletion: Any = [Mail(json.dumps(deleted).encode())]
+    names = {"1": "gone", "2": "kept"}
+    records = [record(id, 0.5, NOW, event=event, text=text)
+               for id, text in names.items() for event in ("ferry", "quake")]  # fmt: skip
+    given = [mail(records), deletion]
+    for batch in reversed(given) if is_first else given:
+        number = store.counts("ferry").number
+        store.take(batch)
+        assert store.counts("ferry").number > number or is_first
+    store.take(mail(records[:2]))  # delivered again
+    assert {row.post_id[1]: row.record.post.text for row in rows_of(store)} == {
+        "1": "",
+        "2": "kept",
+    }
+    assert b"gone" not in b"".join(row.value for row in rows_of(store))
+    assert [row.record.matches[0].why == [] for row in rows_of(store)] == [True, False] * 2
+    assert store.find("ferry", StoryFilter(text="gone")).total == 0
+    assert sum(store.counts("ferry").posts) == store.find("ferry", StoryFilter()).total == 2
+    assert (store.is_deleted(("plain", "1")), store.is_deleted(("plain", "2"))) == (True, False)
+    assert told == [1]
+    assert store._size == sum(row.size for row in rows_of(store))
+
+
+def test_a_deletion_counts_only_for_the_post_of_its_instance() -> None:
+    given: list[Any] = []
+    for host in (b"a.example", b"b.example"):
+        own = record("1", 0.5, NOW, event=host.decode())
+        own["post"]["platform"] = "mastodon"
+        given.append(Mail(json.dumps(own).encode(), headers=[("instance", host)]))
+    deleted = {"post": {"id": "1", "platform": "mastodon"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    given.append(Mail(json.dumps(deleted).encode(), headers=[("instance", b"b.example")]))
+    store = MatchStore(Config(), now=lambda: NOW)
+    store.take(given)
+    rows = {name: store.row(name, ("mastodon", "1")) for name in store.events()}
+    assert {name: row.is_deleted for name, row in rows.items() if row} == {
+        "a.example": False, "b.example": True,
+    }  # fmt: skip
+
+
 def test_the_store_answers_while_the_broker_does_not() -> None:
     asked, go, answers = Event(), Event(), list[list[str]]()
 

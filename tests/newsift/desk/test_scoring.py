@@ -250,6 +250,11 @@ def test_labels_stand_at_their_scores_and_only_drawn_ones_estimate_a_share(
     assert len(data["labelled_scores"]) == len(drawn) + 1
     assert (round(float(scores[below.id]), 5), "unsure") in labelled
     assert (round(float(scores[drawn[0].id]), 5), "unsure") in labelled  # two people do not agree
+    gone = label(Post("gone", "plain", ""), "on", "ben", "learn")  # without its match or content
+    assert (
+        figure_fields(scene(here, now, [*labels, gone]))["labelled_scores"]
+        == data["labelled_scores"]
+    )
     last = data["summaries"][-1]
     assert (last["random_labels"], last["share"]) == (len(drawn), None)  # the near miss lies below
     lowest = next(each for each in reversed(data["summaries"]) if each["share"])

@@ -16,9 +16,11 @@ from newsift.operations.profile_training import (
     MatchCounter,
     PostPool,
     TrainingData,
+    training_posts,
 )
-from newsift.operations.promises import require_profile
+from newsift.operations.promises import require_profile, weigh_evidence
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
+from newsift.statistics.labels import Label
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry_event import ARTICLES, is_on, sample_posts
 from tests.newsift.desk.match_records import NOON, record
@@ -148,6 +150,52 @@ def test_keeps_the_newest_matches_within_bounds(
         result = read_event_matches(cast(TopicReader, topic), Config(), "ferry", 0)
     assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]
     assert (output == []) == (stored == 40)
+
+
+def test_a_deleted_post_matches_without_its_content() -> None:
+    gone = {"post": {"id": "1", "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    topic = MatchTopic([record("1", 0.5), record("2", 0.6)], [gone])
+    result = read_event_matches(cast(TopicReader, topic), Config(), "ferry", 0)
+    content = {
+        name: (match.is_deleted, match.candidate.post.text, match.record.post.text, match.match.why)
+        for (_, name), match in result.items()
+    }
+    assert content == {
+        "1": (True, "", "", []), "2": (False, "the ferry", "the ferry", [("ferry", 0.1)])
+    }  # fmt: skip
+    assert [match.candidate.score for match in result.values()] == [0.5, 0.6]
+
+
+def test_a_deleted_post_is_evidence_by_its_label_alone() -> None:
+    """Else the walk would wait for ever for a label that nobody can give."""
+    names = [str(n) for n in range(200) if is_certify_post(("plain", str(n)))][:60]
+    deletions = [
+        {"post": {"id": name, "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
+        for name in names[:4]
+    ]
+    given = [
+        Label("on", "storm", Post(name, "plain", ""), "ann", "2027-01-01T10:00:00Z", "certify", 0.5)
+        for name in (*names[:2], *names[4:])
+    ]
+    storm, asked = Profile(**profile("storm", {"flood": "flood"})), target()
+    made = {"seed_id": storm.id, "seed_version": storm.version}
+    found = [
+        read_event_matches(cast(TopicReader, MatchTopic(records)), Config(), "storm", 0)
+        for records in (
+            [record(n, 0.5, event="storm", match=made, group=n) for n in names] + deletions,
+            [record(n, 0.5, event="storm", match=made, group=n) for n in (*names[:2], *names[4:])],
+        )
+    ]
+    with_deletions, without_them = (weigh_evidence(given, each, storm, asked) for each in found)
+    assert with_deletions.threshold == without_them.threshold == 0.5
+    assert (with_deletions.labels, with_deletions.matches) == (58, 60)
+
+
+def test_nothing_is_learned_from_the_label_of_a_deleted_post() -> None:
+    train = [str(n) for n in range(40) if not is_certify_post(("x", str(n)))]
+    posts = [Post(name, "x", "" if name == train[0] else "rain") for name in train]
+    given = [Label("on", "storm", each, "ann", "2027-01-01T10:00:00Z", "given") for each in posts]
+    assert training_posts(given) == (posts[1:], [])
 
 
 def test_a_post_that_is_compared_again_matches_by_the_new_profile() -> None:

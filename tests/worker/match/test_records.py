@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.worker.small_encoder import Mail
 from worker.match.records import (
     Origin,
+    RecordRules,
     ScoredPair,
     match_id,
     select_why_tokens,
@@ -49,7 +50,8 @@ def test_a_match_keeps_the_instance_of_its_post_and_no_other_header() -> None:
         ([("instance", b"")], []), ([("instance", None)], []), ([("instance", b"m" * 256)], []),
     ):  # fmt: skip
         message, post = Mail(b"", headers=headers), Post("1", "mastodon", "dam")  # type: ignore[arg-type]
-        made = to_match(ScoredPair(post, SEED, np.float32(0.5), np.float32(0.25)), "m", [])
+        pair = ScoredPair(post, SEED, np.float32(0.5), np.float32(0.25))
+        made = to_match(pair, "m", [], RecordRules())
         record = to_match_record(0, message, post, [made], 1, Origin("s", "m", "now"))
         assert record.headers[1:] == (headers if expected is None else expected)
 

@@ -22,7 +22,7 @@ from tests.newsift.cli.events.ferry_event import (
     versions,
 )
 from tests.newsift.cli.test_matches import rows
-from tests.worker.command_topics import LABELS, POSTS, SEEDS, Kafka
+from tests.worker.command_topics import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.event_profiles import profile_of
 from tests.worker.fake_command import Command
 from worker.posts.outcome import Post
@@ -55,6 +55,24 @@ def test_an_event_learns_and_matches_as_learn_shows(
     assert [row["threshold"]["before"], row["threshold"]["after"]] == cuts
     (listed,) = rows(newsift("events", "list", "--json").out)
     assert (listed["profile"], listed["threshold"]) == ("in force", cuts[1][0])
+
+
+def test_a_deleted_post_neither_trains_nor_is_shown(newsift: Command, kafka: Kafka) -> None:
+    add_seeds(kafka)
+    add_posts(kafka)
+    learn = ("events", "learn", "ferry", "--json", "--yes")
+    (row,) = rows(newsift(*learn).out)
+    used = {name for _, name in row["made"]["posts"]}
+    shown = {post["id"] for post in row["new_matches"]}
+    assert used
+    assert shown
+    for name in used | shown:
+        record = {"post": {"id": name, "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
+        kafka.send(MATCHES, json.dumps(record).encode(), name.encode())
+    (again,) = rows(newsift(*learn).out)
+    assert again["read"] == row["read"] - len(used | shown)
+    assert not used & {name for _, name in again["made"]["posts"]}
+    assert not shown & {post["id"] for post in again["new_matches"] + again["lost_matches"]}
 
 
 def test_labels_that_certify_never_train(newsift: Command, kafka: Kafka) -> None:

@@ -10,7 +10,7 @@ from newsift.operations.seed_preview import MAX_BEST_POSTS, PreviewLimits
 from tests.newsift.cli.events.ferry_event import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.cli.test_matches import rows
 from tests.newsift.files.articles.saved_pages import STORIES, STORY
-from tests.worker.command_topics import POSTS, SEEDS, Kafka
+from tests.worker.command_topics import MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.event_profiles import profile_of
 from tests.worker.fake_command import Command
 from worker.seeds.record import Seed, parse_seed_record
@@ -236,13 +236,17 @@ def readable(enc: Encoder) -> int:
 def test_add_previews_the_matches(newsift: Command, kafka: Kafka, enc: Encoder, fire: Path) -> None:
     add_posts(kafka)
     kafka.send(POSTS, b'{"id": "old", "text": "%b"}' % TEXT.encode(), at=1_000_000)
+    kafka.send(POSTS, b'{"id": "gone", "text": "%b"}' % TEXT.encode())
+    deletion = {"post": {"id": "gone", "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    kafka.send(MATCHES, json.dumps(deletion).encode(), b"gone")
     kafka.send(POSTS, b"no post")
     done = newsift("seeds", "add", fire, "--event", "ferry")
     assert done.code == 0, done.err
     cut = float(enc.thresholds(enc.articles([(TITLE, TEXT)]), 0.001)[0])
     assert f"new, automatic threshold {cut:.4f} (1 in 1,000 everyday posts reaches it)" in done.out
     expected = matched_by(enc, texts(), (TITLE, TEXT))
-    of = f"{len(expected)} of {readable(enc)} posts of the last 24 hours"
+    read = readable(enc) + 1  # and the one that was deleted, which matches nothing any more
+    of = f"{len(expected)} of {read} posts of the last 24 hours"
     head = f"'ferry': {of} would have matched:"
     assert head in done.err
     shown = [line for line in done.err.splitlines() if line.startswith("newsift:   0.")]
@@ -252,7 +256,7 @@ def test_add_previews_the_matches(newsift: Command, kafka: Kafka, enc: Encoder, 
     assert newsift("seeds", "list").out.splitlines()[1].split()[4:6] == ["auto", f"{cut:.4f}"]
     (row,) = rows(newsift("seeds", "add", fire, "--event", "ferry", "--json", "--preview").out)
     assert row["auto_threshold"] == pytest.approx(cut)
-    counts = {"posts": readable(enc), "matched": len(expected), "whole": True, "hours": 24}
+    counts = {"posts": read, "matched": len(expected), "whole": True, "hours": 24}
     assert row["preview"].items() >= counts.items()
     assert len(row["preview"]["best"]) <= MAX_BEST_POSTS
 

@@ -57,6 +57,23 @@ def test_posts_are_judged_by_keys_and_a_reload_goes_on(window: Window, place: Pl
     expect_post(page, ORDER[8])
 
 
+def test_a_post_that_is_deleted_leaves_the_question_and_its_text_the_list(
+    windows: MakeWindow, place: Place
+) -> None:
+    page, matches = judging(windows(), "ann"), windows().open("event/storm/matches")
+    place.send("matches", (None, match("newest")))
+    newest = matches.locator("article[data-card='x|newest']")
+    expect(newest).to_contain_text("rain newest")
+    for name in ("newest", ORDER[0]):
+        deletion = {"post": {"id": name, "platform": "x"}, "deleted_at": "2026-03-01T10:00:00Z"}
+        place.send("matches", (name, deletion))
+    expect_post(page, ORDER[1])
+    expect(page.get_by_role("status").get_by_text("has been deleted")).to_be_visible()
+    expect(newest).to_contain_text("The post was deleted.")
+    expect(newest).not_to_contain_text("rain newest")
+    expect(newest.get_by_role("link")).to_have_count(0)
+
+
 def test_two_judges_are_compared_and_one_corrects_a_label(
     windows: MakeWindow, place: Place
 ) -> None:

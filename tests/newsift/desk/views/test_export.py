@@ -1,5 +1,6 @@
 import csv
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from newsift.desk.session import Desk
 from newsift.desk.views import export
 from tests.newsift.desk.desk_client import call, open_desk
 from tests.newsift.desk.match_records import label, many, publish, record
-from tests.worker.command_topics import Kafka
+from tests.worker.command_topics import MATCHES, Kafka
 from tests.worker.fake_command import Command
 
 MADE = many(7, 60)
@@ -38,6 +39,8 @@ def test_the_file_is_what_newsift_matches_writes_with_the_persons_labels(
 ) -> None:
     odd = record("=cmd|'/c calc'!A1", 0.9, text="=1+1")
     publish(kafka, [*MADE, odd, record("other", 0.9, event="game")])
+    deletion = {"post": {"id": "p3", "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    kafka.send(MATCHES, json.dumps(deletion).encode(), b"p3")
     label(kafka, "p3", "on")
     label(kafka, "p4", "off", by="=bea")
     done = newsift("matches", "--event", "ferry", "--no-follow", "--out", tmp_path / "m.csv")
@@ -51,6 +54,10 @@ def test_the_file_is_what_newsift_matches_writes_with_the_persons_labels(
     without = [{k: v for k, v in row.items() if k != "label"} for row in ours]
     assert sorted(map(str, without)) == sorted(map(str, theirs))
     assert {row["post_id"]: row["label"] for row in ours if row["label"]} == {"p3": "on"}
+    assert {(row["post_id"] == "p3", row["text"] == "") for row in ours} == {
+        (True, True),
+        (False, False),
+    }
     assert ("'=1+1", "'=cmd|'/c calc'!A1") in {(row["text"], row["post_id"]) for row in ours}
 
 

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,7 +34,7 @@ from tests.worker.fake_command import Command
 from tests.worker.judged_matches import drawn, match
 from tests.worker.shared_encoder import enc, loaded_once
 from worker.errors import ConflictError
-from worker.posts.outcome import Post
+from worker.posts.outcome import Post, PostId
 from worker.seeds.profile import Profile
 
 NAMES = [str(n) for n in range(120)]
@@ -140,14 +140,15 @@ def given_label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
     return Label(verdict, "storm", Post(str(post), "x", f"rain {post}"), by, **values)
 
 
-def answer(labels: list[Label], away: str = "") -> Any:
+def answer(labels: list[Label], away: str = "", deleted: Container[PostId] = ()) -> Any:
     mirrors = SimpleNamespace(
         labels=SimpleNamespace(
             event_labels=lambda event: tuple(labels) if event == "storm" else ()
         ),
         labels_follower=SimpleNamespace(error=away),
     )
-    desk: Any = SimpleNamespace(mirrors=mirrors)
+    matches = SimpleNamespace(is_deleted=deleted.__contains__)
+    desk: Any = SimpleNamespace(mirrors=mirrors, matches=matches)
     return call(desk, judges, event="storm")
 
 
@@ -166,6 +167,15 @@ def test_two_judges_are_counted_and_compared() -> None:
     assert result["disputed"][0]["labels"] == [
         {"by": "ann", "label": "on"}, {"by": "ben", "label": "off"}
     ]  # fmt: skip
+
+
+def test_a_deleted_post_that_is_disputed_shows_its_labels_alone() -> None:
+    labels = [given_label(n, "ann", "on") for n in (4, 5)]
+    labels += [given_label(n, "ben", "off") for n in (4, 5)]
+    result = answer(labels, deleted=[("x", "4")])
+    assert {post["id"]: (post["text"], len(post["labels"])) for post in result["disputed"]} == {
+        "4": ("", 2), "5": ("rain 5", 2),
+    }  # fmt: skip
 
 
 def test_disputed_posts_are_sorted_by_time() -> None:

@@ -226,7 +226,8 @@ function Story({ event, post, threshold }) {
     setWhole(!whole);
   };
   const isBelow = threshold !== null && !post.link && post.score < threshold; // The threshold was raised since.
-  const version = [event, post.count, post.labels, post.score, post.why, whole, copies, isBelow];
+  const { count, labels, why, deleted } = post;
+  const version = [event, count, labels, post.score, why, whole, copies, isBelow, deleted];
   const others = html`<button type="button" class="link" aria-expanded=${copies}
     onClick=${() => setCopies(!copies)}>and ${number(more)} more that
     ${more === 1 ? " says" : " say"} the same</button>`;
@@ -240,7 +241,7 @@ function Story({ event, post, threshold }) {
         <button type="button" class="link" aria-expanded=${whole} onClick=${() => setWhole(!whole)}>
           ${whole ? "Less" : post.cut ? "All of the text and the scores" : "The scores"}</button>
         ${more > 0 && others}</div>
-      ${whole && html`<${Whole} event=${event} post=${post} />`}
+      ${whole && html`<${Whole} key=${deleted} event=${event} post=${post} />`}
       ${copies && html`<${Copies} event=${event} post=${post} />`}
     </article></li>`,
     [JSON.stringify(version)],
@@ -267,7 +268,8 @@ function Post({ post }) {
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
     </p>
     <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
-      <${HighlightedText} text=${post.text} why=${post.why} /></p>
+      ${post.deleted ? html`<span class="quiet">The post was deleted.</span>`
+        : html`<${HighlightedText} text=${post.text} why=${post.why} />`}</p>
     <${Attachments} post=${post} />`;
 }
 
