@@ -83,6 +83,7 @@ BROKEN_MESSAGES: tuple[bytes | None, ...] = (
 BLUESKY_COMMIT = (
     '{"did": "%s", "kind": "commit", "commit": {"operation": "%s", "collection": "%s"}}'
 )
+BLUESKY_POSTS = "app.bsky.feed.post"
 MESSAGES_WITHOUT_POST: tuple[bytes, ...] = (
     b'{"delete": {"status": {"id": 1, "id_str": "1", "user_id": 7}}}',
     (BLUESKY_COMMIT % (DID, "create", "app.bsky.feed.like")).encode(),
@@ -93,7 +94,7 @@ MESSAGES_WITHOUT_POST: tuple[bytes, ...] = (
 
 def as_message(post: SamplePost) -> bytes:
     """The post in the format of a platform; the platforms alternate by id."""
-    kind, cards = "app.bsky.feed.post", [post.card] if post.card else []
+    kind, cards = BLUESKY_POSTS, [post.card] if post.card else []
     keys = [f"3_{number}" for number in range(len(post.alt))]
     addresses = [{"expanded_url": link} for link in post.links]
     anchors = "".join(f'<p><a href="{escape(link)}">{escape(link)}</a></p>' for link in post.links)
@@ -116,7 +117,7 @@ def as_message(post: SamplePost) -> bytes:
             "did": DID,
             "kind": "commit",
             "commit": {
-                "operation": "create", "collection": kind, "rkey": f"3demo{post.id:08d}",
+                "operation": "create", "collection": kind, "rkey": bluesky_key(post.id),
                 "record": {
                     "$type": kind, "text": post.text, "createdAt": POST_TIME,
                     "facets": [{"features": [{"uri": link}]} for link in post.links],
@@ -138,6 +139,16 @@ def as_message(post: SamplePost) -> bytes:
          "links": post.links},
     )  # fmt: skip
     return json.dumps(forms[post.id % len(forms)], ensure_ascii=False).encode()
+
+
+def bluesky_key(id: int) -> str:
+    return f"3demo{id:08d}"
+
+
+def as_deletion(id: int) -> bytes:
+    """Of a post that was published as one of Bluesky."""
+    commit = {"operation": "delete", "collection": BLUESKY_POSTS, "rkey": bluesky_key(id)}
+    return json.dumps({"did": DID, "kind": "commit", "commit": commit}).encode()
 
 
 def _x_card(card: dict[str, str]) -> dict[str, str]:

@@ -7,23 +7,27 @@ from collections.abc import Sequence, Set
 from functools import partial
 from threading import Event
 
-from newsift.cli.demo import SamplePost, as_message, read_articles, read_posts
+from newsift.cli.demo import SamplePost, as_deletion, as_message, read_articles, read_posts
 from newsift.cli.desk import Access, serve
 from newsift.cli.local import ThreadService, local_cluster
 from newsift.desk.session import Desk
 from newsift.desk.site import announce
 from newsift.operations.labels import LabelTopic
 from newsift.operations.messages import notify
+from newsift.operations.prune import Pruner
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.labels import Label
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
+from worker.kafka.topics import admin_client
 from worker.posts.read import Post, read_post
 
 JUDGE = "the samples"
-POST_INTERVAL_S = 1.0
+POST_INTERVAL_S = PRUNE_INTERVAL_S = 1.0
+DELETED_POST = 5  # on the dam, a post of Bluesky, whose author takes it back
+DELETED_AFTER = 10  # posts of the second half
 
 
 def show_desk(config: Config) -> None:
@@ -35,7 +39,8 @@ def show_desk(config: Config) -> None:
             SeedTopic(cluster, local).publish({name.encode(): a for name, a in articles.items()})
             LabelTopic(cluster, local).publish(labels_of(past, articles.keys()))
         notify("the samples arrive; half of the posts are judged already; judge the others")
-        services = worker, ThreadService(partial(publish_samples, local, past, future))
+        publish = ThreadService(partial(publish_samples, local, past, future))
+        services = worker, publish, ThreadService(partial(prune_deleted, local))
         serve(local, Access(), Desk(local), services, on_open=open_page)
 
 
@@ -55,7 +60,7 @@ def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, byte
 def publish_samples(
     config: Config, past: Sequence[SamplePost], future: Sequence[SamplePost], end: Event
 ) -> None:
-    """Publish the first posts at once, the others one by one."""
+    """Publish the first posts at once, the others one by one; then one of them is deleted."""
     with sending(config) as outbox:
         for number, sample in enumerate([*past, *future]):
             if number >= len(past) and end.wait(POST_INTERVAL_S):
@@ -66,7 +71,17 @@ def publish_samples(
             outbox.send(config.topics.posts, value, key)
             if number >= len(past):
                 outbox.settle()
+            if number == len(past) + DELETED_AFTER:
+                outbox.send(config.topics.posts, as_deletion(DELETED_POST), None)
     end.wait()
+
+
+def prune_deleted(config: Config, end: Event) -> None:
+    """What `newsift prune --follow` does."""
+    with connected(config) as cluster, admin_client(config) as admin, sending(config) as outbox:
+        pruner = Pruner(cluster, admin, outbox, config)
+        while not end.wait(PRUNE_INTERVAL_S):
+            pruner.read_new()
 
 
 def open_page(address: str) -> None:
