@@ -183,6 +183,13 @@ def seeds(report: Report, **options: Any) -> list[ResultTable]:
 @bench.command()
 @CRISIS_DATA
 @MODEL
+@click.option(
+    "--reader",
+    type=click.Choice(["read", "skim"]),
+    default="read",
+    show_default=True,
+    help="Whose vectors decide.",
+)
 @prints_tables
 def stories(report: Report, **options: Any) -> list[ResultTable]:
     """Which matches say the same: retweets and near copies against random pairs, by score."""

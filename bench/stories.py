@@ -17,6 +17,7 @@ from encoder.score.lexical import SLOTS, SparseRows
 from train.data.readers import SkippedRows, crisis_posts, reports
 from worker.match.groups import MIN_STORY_SCORE, StoryGroups
 from worker.match.records import StoryKey
+from worker.seeds.automatic import Reader
 
 THRESHOLDS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 NEAR, UNLIKE = 0.7, 0.4  # of the shingles of two posts that they share
@@ -70,11 +71,11 @@ class TextPairs(NamedTuple):
     unlike: Bools
 
 
-def measure_stories(data: Path, model: str, report: Report) -> list[ResultTable]:
+def measure_stories(data: Path, model: str, reader: Reader, report: Report) -> list[ResultTable]:
     """The pairs of matches by score, and the groups as a worker makes them."""
     shares, groups, sizes = list[PairShares](), list[GroupFigures](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
-        for event, texts, vectors in matches_by_event(enc, data):
+        for event, texts, vectors in matches_by_event(enc, data, reader):
             report(f"{event}: {len(texts):,} matches")
             pairs = pairs_of(texts, vectors)
             shares += [judge(event, pairs, threshold) for threshold in THRESHOLDS]
@@ -83,25 +84,30 @@ def measure_stories(data: Path, model: str, report: Report) -> list[ResultTable]
             groups.append(judge_groups(event, pairs, vectors))
     summary = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
     rule = f"groups at a score of {MIN_STORY_SCORE:g}"
-    title = f"Matches in the order of their file, {rule}, model {model}"
+    title = f"Matches in the order of their file, {rule}, model {model}, {reader}"
     return [
         ResultTable(
-            "pairs", f"Pairs of matches, model {model}", HEADER, shares, [*REMARKS, summary]
+            "pairs",
+            f"Pairs of matches, model {model}, {reader}",
+            HEADER,
+            shares,
+            [*REMARKS, summary],
         ),
         ResultTable("groups", title, GROUPS, groups),
     ]
 
 
 def matches_by_event(
-    enc: encoder.Encoder, data: Path
+    enc: encoder.Encoder, data: Path, reader: Reader
 ) -> Iterator[tuple[str, list[str], Embeddings]]:
     """The posts gathered for each event that match its reports at the automatic threshold."""
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for post in crisis_posts(data, SkippedRows()):
         texts[post.event].append(post.text)
     for event, stories in sorted(reports(data, SkippedRows()).items()):
-        articles, posts = enc.articles(stories), enc.posts(texts[event])
-        reach = (posts.similarity(articles) >= enc.thresholds(articles)).any(axis=1)
+        embed, skim = (enc.skim, True) if reader == "skim" else (enc.posts, False)
+        articles, posts = enc.articles(stories), embed(texts[event])
+        reach = (posts.similarity(articles) >= enc.thresholds(articles, skim=skim)).any(axis=1)
         rows = np.flatnonzero(reach)
         yield event, [texts[event][row] for row in rows.tolist()], posts[rows]
 
