@@ -164,6 +164,21 @@ def promise(report: Report, **options: Any) -> list[ResultTable]:
 
 
 @bench.command()
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True),
+    help="A data folder of training: its crises too; flat streams alone if not given.",
+)  # fmt: skip
+@MODEL
+@number_option("--repetitions", 1_000, "How often labels are drawn.")
+@prints_tables
+def estimate(report: Report, **options: Any) -> list[ResultTable]:
+    """How often the interval of a count misses it, where every verdict is known."""
+    from bench.estimate import measure_estimate
+
+    return measure_estimate(report=report, **options)
+
+
+@bench.command()
 @DATA
 @ARTICLES
 @click.option(

@@ -83,6 +83,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "model/ --out figures/ --only alpha,attention",
     ),
     "bench encoder": ("", "--threads 1 --rounds 3"),
+    "bench estimate": ("", "--data data/ --repetitions 200"),
     "bench peers": ("--data data/", "--data data/ --rounds 1 --seconds 10"),
     "bench profiles": ("--data data/", "--data data/ --json"),
     "bench promise": ("--data data/", "--data data/ --precision 0.9"),

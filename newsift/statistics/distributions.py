@@ -1,14 +1,17 @@
 """The distributions that exact tests and intervals need."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 RELATIVE_PRECISION = 1e-15
 MAX_TERMS = 100_000  # A continued fraction needs about √a + √b terms.
 MIN_DIVISOR = 1e-300
 CACHE_SIZE = 2**14  # Each test of the labels repeats those before it.
 MAX_HALVINGS = 200  # A float resolves fewer.
+ROUNDING = 1e-6  # of sums of log-gammas of a million: a limit may be too wide by that
 
 
 @lru_cache(CACHE_SIZE)
@@ -61,6 +64,87 @@ def clopper_pearson(positives: float, n: float, alpha: float) -> tuple[float, fl
     low = beta_quantile(alpha / 2, positives, rest + 1) if positives > 0 else 0.0
     high = beta_quantile(1 - alpha / 2, positives + 1, rest) if rest > 0 else 1.0
     return low, high
+
+
+class Population(NamedTuple):
+    """Things of which some are positive, and the number of them that is drawn."""
+
+    size: int
+    positives: int
+    drawn: int
+
+
+@lru_cache(CACHE_SIZE)
+def hypergeometric_tail(population: Population, least: int) -> float:
+    """The probability of at least `least` positives in a draw without replacement."""
+    size, positives, drawn = population
+    lowest, highest = max(0, drawn + positives - size), min(positives, drawn)
+    if not lowest < least <= highest:
+        return float(least <= lowest)
+    mode = (drawn + 1) * (positives + 1) // (size + 2)
+    if least > mode:
+        return min(1.0, _sum_falling(population, least, highest, 1))
+    return max(0.0, 1 - _sum_falling(population, least - 1, lowest, -1))
+
+
+def _sum_falling(population: Population, first: int, last: int, step: int) -> float:
+    """The probabilities of the counts from `first` to `last`, away from the likeliest."""
+    size, positives, drawn = population
+    term = total = math.exp(
+        log_choose(positives, first)
+        + log_choose(size - positives, drawn - first)
+        - log_choose(size, drawn)
+    )
+    for count in range(first, last, step):
+        k = count if step > 0 else count - 1  # from k to k + 1, or back
+        ratio = (positives - k) * (drawn - k) / ((k + 1) * (size - positives - drawn + k + 1))
+        term *= ratio**step
+        total += term
+        if term <= RELATIVE_PRECISION * total:
+            break
+    return total
+
+
+def log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def hypergeometric_quantile(share: float, population: Population) -> int:
+    """The least count that a draw exceeds with probability 1 - share at most."""
+    counts = range(min(population.positives, population.drawn))
+    return bisect_left(
+        counts, True, key=lambda count: 1 - hypergeometric_tail(population, count + 1) >= share
+    )
+
+
+@lru_cache(CACHE_SIZE)
+def hypergeometric_low(positives: int, drawn: int, size: int, alpha: float) -> int:
+    """The exact lower limit of the positives among `size`; it is too high with at most alpha."""
+    return bisect_left(
+        range(size - drawn + positives),
+        True,
+        positives,
+        key=lambda all_: hypergeometric_tail(Population(size, all_, drawn), positives) > alpha,
+    )
+
+
+@lru_cache(CACHE_SIZE)
+def sequence_low(positives: int, drawn: int, size: int, alpha: float) -> int:
+    """A lower limit that holds after every draw without replacement at once.
+
+    Numbers of positives whose likelihood is below alpha times that of a uniform prior are excluded
+    (Waudby-Smith and Ramdas 2020): at any time the truth is, with probability at most alpha, for
+    this limit and its mirror image together.
+    """
+    negatives = drawn - positives
+    enough = math.log(alpha) - math.log(drawn + 1) - log_choose(drawn, positives)
+
+    def is_likely(all_: int) -> bool:
+        rest = log_choose(size - drawn, all_ - positives) - log_choose(size, all_)
+        return rest > enough - ROUNDING
+
+    likeliest = size if not negatives else positives * (size + 1) // drawn if drawn else 0
+    return bisect_left(range(likeliest), True, positives, key=is_likely)
 
 
 def _bisect(rising: Callable[[float], float], value: float, high: float) -> float:

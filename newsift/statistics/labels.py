@@ -22,7 +22,9 @@ from worker.seeds.reducer import TopicRecord, TopicReducer
 SCHEMA = "newsift.label/1"
 MAX_KEY_BYTES = 2**12
 Verdict = Literal["on", "off", "unsure"]
-Draw = Literal["certify", "learn", "given"]
+Draw = Literal["certify", "learn", "count", "given"]
+RANDOM_DRAWS: tuple[Draw, ...] = ("certify", "count")  # a verdict of either can certify
+StratumName = Literal["story", "upper", "lower", "near"]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001
 Nonce = Annotated[str, msgspec.Meta(max_length=64)]
@@ -33,6 +35,23 @@ class QueueName(msgspec.Struct, frozen=True):
 
     nonce: Nonce  # keys its order
     until: str  # RFC 3339: when the newest of its matches was processed
+
+
+MAX_POSTS = 2**40
+PostCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_POSTS)]
+
+
+class CountDraw(msgspec.Struct, frozen=True):
+    """The frame of a count, and what the label stands for in it."""
+
+    stratum: StratumName
+    posts: Annotated[
+        int, msgspec.Meta(ge=1, le=MAX_POSTS)
+    ]  # it stands for: of its story group, or 1
+    timestamp: int  # of the post, by Kafka, in milliseconds
+    since: str  # RFC 3339: from when on matches are read
+    cut: Cosine  # the least score of the upper stratum
+    strata: dict[StratumName, tuple[PostCount, PostCount]]  # posts, and labels that are planned
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -49,6 +68,7 @@ class Label(msgspec.Struct, frozen=True):
     seed_set: str | None = None
     model: str | None = None
     queue: QueueName | UnsetType = UNSET
+    count: CountDraw | UnsetType = UNSET
 
     @property
     def post_id(self) -> PostId:
@@ -154,7 +174,13 @@ def _check(label: Label, limits: Limits) -> None:
     parse_milliseconds({"at": label.at}, "at")
     if label.queue:
         parse_milliseconds({"queue.until": label.queue.until}, "queue.until")
-    if label.drawn == "certify" and label.probability is None:
+    if label.count:
+        parse_milliseconds({"count.since": label.count.since}, "count.since")
+        if label.count.stratum not in label.count.strata:
+            raise InputError(f"count.strata: has no {label.count.stratum!r}; it needs all strata")
+        if any(labels > posts for posts, labels in label.count.strata.values()):
+            raise InputError("count.strata: more labels than posts; give posts, then labels")
+    if label.drawn in RANDOM_DRAWS and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if marks := marks_beyond(label.post.text, limits.marks):
         problem = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"

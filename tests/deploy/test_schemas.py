@@ -96,6 +96,11 @@ LABEL: dict[str, Any] = {
     "by": "ann", "at": "2026-03-01T10:00:00Z", "drawn": "given",
 }  # fmt: skip
 CERTIFIED = LABEL | {"drawn": "certify", "probability": 0.5}
+COUNT = {
+    "stratum": "near", "posts": 1, "timestamp": 1_772_000_000_000, "cut": 0.4,
+    "since": "2026-03-01T10:00:00Z", "strata": {"near": [900, 40]},
+}  # fmt: skip
+COUNTED = CERTIFIED | {"drawn": "count", "count": COUNT}
 
 
 def is_read(name: str, value: Any) -> bool:
@@ -150,6 +155,16 @@ def is_read(name: str, value: Any) -> bool:
         ("label", CERTIFIED | {"queue": {"nonce": "a", "until": "2026-03-01T10:00:00.000Z"}}, True),
         ("label", CERTIFIED | {"queue": {"nonce": "a", "until": "today"}}, False),
         ("label", CERTIFIED | {"queue": None}, False),
+        ("label", COUNTED, True),
+        ("label", LABEL | {"drawn": "count"}, False),
+        ("label", COUNTED | {"count": COUNT | {"posts": 0}}, False),
+        ("label", COUNTED | {"count": COUNT | {"stratum": "far"}}, False),
+        (
+            "label",
+            COUNTED | {"count": COUNT | {"strata": {"near": [900, 40], "far": [1, 1]}}},
+            False,
+        ),
+        ("label", COUNTED | {"count": COUNT | {"since": "today"}}, False),
         ("label", LABEL | {"post": {"id": "", "platform": "x", "text": ""}}, False),
         ("label", LABEL | {"post": {"id": "1", "platform": "myspace", "text": ""}}, False),
     ],

@@ -1,0 +1,141 @@
+"""The draw of posts for a count: story groups asked for with certainty, and strata by score.
+
+The posts are those of a frame: matches by one seed set and model within a time, and near misses. A
+post is known by 64 bits of a keyed hash of its name, which is the order of the draw. So the draw is
+random, repeatable, and the same whoever asks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from encoder.model.weights import F32, I64
+from newsift.statistics.counts import MIN_LABELS
+from newsift.statistics.labels import StratumName
+from worker.match.reservoir import draw_key
+from worker.posts.outcome import PostId
+
+U64 = NDArray[np.uint64]
+MIN_COUNT_LABELS = 3 * MIN_LABELS
+# What the labels are divided by, beside the number of posts: the standard deviation of a verdict
+# where half are on the event, and where one in fifteen is.
+SPREADS: Mapping[StratumName, float] = {"upper": 0.5, "lower": 0.5, "near": 0.25}
+
+
+def frame_key(name: PostId | str, nonce: str) -> int:
+    """64 bits, of a post or of a story group."""
+    return int(draw_key(name if isinstance(name, tuple) else ("", name), nonce)[:16], 16)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FramePosts:
+    """The matches of a frame, each once, in the order of the draw."""
+
+    keys: U64  # [n], rising
+    scores: F32  # [n]
+    times: I64  # [n], by Kafka, in milliseconds
+    groups: U64  # [n]; a post without a group has its own key
+
+    @classmethod
+    def of(cls, keys: U64, scores: F32, times: I64, groups: U64) -> Self:
+        """Of a post that comes again, the first counts."""
+        distinct, first = np.unique(keys, return_index=True)
+        return cls(distinct, scores[first], times[first], groups[first])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Division:
+    """The strata of the matches of a frame."""
+
+    cut: float  # the least score of the upper band
+    groups: U64  # the story groups that are asked for with certainty
+    stratum: NDArray[np.int8]  # [n], by the number of its name in MATCH_STRATA
+
+    def rows(self, name: StratumName) -> I64:
+        return np.flatnonzero(self.stratum == MATCH_STRATA.index(name))
+
+
+MATCH_STRATA: tuple[StratumName, ...] = ("story", "upper", "lower")
+
+
+def largest_groups(posts: FramePosts, labels: int) -> U64:
+    """The story groups of more than N / n posts, for n labels of N matches.
+
+    Each takes its posts and one label with it, which lowers the limit for the others.
+    """
+    groups, sizes = np.unique(posts.groups, return_counts=True)
+    order, rest, chosen = np.argsort(-sizes, kind="stable"), len(posts), 0
+    while chosen < min(labels, len(order)):
+        size = int(sizes[order[chosen]])
+        if size < 2 or size * (labels - chosen) <= rest:
+            break
+        rest -= size
+        chosen += 1
+    return groups[order[:chosen]]
+
+
+def divide(posts: FramePosts, groups: U64, cut: float | None = None) -> Division:
+    """By the median score of the posts that are in none of these groups, or at a given cut."""
+    is_story = np.isin(posts.groups, groups)
+    if cut is None:
+        others = posts.scores[~is_story]
+        cut = float(np.median(others)) if len(others) else 1.0
+    stratum = np.where(is_story, 0, np.where(posts.scores >= np.float32(cut), 1, 2))
+    return Division(cut, groups, stratum.astype(np.int8))
+
+
+def allocate(sizes: Mapping[StratumName, int], labels: int) -> dict[StratumName, int]:
+    """Labels of each stratum: by its size and spread, at least MIN_LABELS, all where few are."""
+    labels = max(labels, sum(min(MIN_LABELS, size) for size in sizes.values()))
+    result, rest = {name: min(MIN_LABELS, size) for name, size in sizes.items()}, dict(sizes)
+    while rest:
+        left = labels - sum(count for name, count in result.items() if name not in rest)
+        weight = sum(size * SPREADS[name] for name, size in rest.items())
+        shares = {name: left * size * SPREADS[name] / max(weight, 1) for name, size in rest.items()}
+        fixed = {
+            name: min(max(MIN_LABELS, round(share)), sizes[name])
+            for name, share in shares.items()
+            if not MIN_LABELS <= round(share) <= sizes[name]
+        }
+        if not fixed:
+            return result | {name: round(share) for name, share in shares.items()}
+        result |= fixed
+        rest = {name: size for name, size in rest.items() if name not in fixed}
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPost:
+    """A post that is asked about."""
+
+    stratum: StratumName
+    number: int  # the row of a match in its frame, or the place of a near miss in its sample
+    posts: int  # that its label stands for with certainty: of its story group, else itself
+
+
+def draw_posts(
+    posts: FramePosts, division: Division, planned: Mapping[StratumName, int]
+) -> list[DrawnPost]:
+    """All that are asked about, in this order: stories first, then all strata evenly.
+
+    The near misses are counted off their sample, whose order is random.
+    """
+    stories = division.rows("story")
+    _, first, sizes = np.unique(posts.groups[stories], return_index=True, return_counts=True)
+    pairs = sorted(zip(stories[first].tolist(), sizes.tolist(), strict=True))
+    drawn = [DrawnPost("story", row, size) for row, size in pairs]
+    places: list[tuple[float, DrawnPost]] = []
+    for name, count in planned.items():
+        if name == "story":
+            continue
+        rows: Sequence[int] = range(count)
+        if name != "near":
+            rows = division.rows(name)[:count].tolist()
+        places += [((n + 0.5) / count, DrawnPost(name, row, 1)) for n, row in enumerate(rows)]
+    return [*drawn, *(post for _, post in sorted(places, key=lambda place: place[0]))]
