@@ -45,6 +45,7 @@ GROUPS = {
     "Judge": {
         "labels": "Judge whether posts are on an event; list, export and import labels.",
         "events": "Show and make the profiles that events learn.",
+        "estimate": "Count the posts on an event by day or hour, with intervals.",
     },
     "Operate": {
         "check": "Check the configuration and the topics.",

@@ -20,6 +20,7 @@ from newsift.files.read import DASH
 from newsift.files.write import check_targets
 from newsift.files.writers import TEXT_ENDINGS, check_ending
 from newsift.operations.actor import current_user
+from newsift.operations.counts import draw_queue
 from newsift.operations.deletions import read_deletions
 from newsift.operations.labels import (
     LABEL_HEADERS,
@@ -28,13 +29,13 @@ from newsift.operations.labels import (
     FrozenQueue,
     QueueKind,
     QueueRequest,
-    freeze_queue,
     label_topic,
     without_deleted,
 )
 from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
+from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS, MIN_COUNT_LABELS
 from newsift.statistics.estimates import agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
 from newsift.statistics.queues import Question
@@ -59,19 +60,28 @@ def labels() -> None:
 @labels.command()
 @click.argument("event")
 @click.option(
-    "--queue", "kind", type=click.Choice(["certify", "learn"]), default="certify",
-    show_default=True, help="Matches drawn at random, or posts around the threshold.",
+    "--queue", "kind", type=click.Choice(["certify", "learn", "count"]), default="certify",
+    show_default=True,
+    help="Matches drawn at random, posts around the threshold, or a draw for `newsift estimate`.",
+)  # fmt: skip
+@click.option(
+    "--labels", "count", type=click.IntRange(MIN_COUNT_LABELS), default=DEFAULT_COUNT_LABELS,
+    show_default=True, help="How many posts a new draw for a count has.",
 )  # fmt: skip
 @click.option("--by", metavar="NAME", help="The name of the judge; yours if not given.")
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.", default="24h")
 @kafka_options
-def ask(event: str, kind: QueueKind, by: str | None, start: int, config: Config) -> None:
+def ask(
+    event: str, kind: QueueKind, count: int, by: str | None, start: int, config: Config
+) -> None:
     """Ask whether posts are on EVENT, one at a time; each answer is published at once.
 
     The queue certify draws matches at random, one of each story, so that the answers can prove the
     precision of a threshold. The queue learn asks about matches and near misses next to the
-    threshold; a profile can learn from the answers. No answer serves both. Keys: y on, n off, u
-    unsure, z undo, q quit.
+    threshold; a profile can learn from the answers. No answer serves both. The queue count draws
+    matches and near misses in strata by score; `newsift estimate` counts by the answers. Its posts
+    and their number are fixed with the first answer, and the same whoever asks. Keys: y on, n off,
+    u unsure, z undo, q quit.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
@@ -83,8 +93,8 @@ def ask(event: str, kind: QueueKind, by: str | None, start: int, config: Config)
     with label_topic(config, create=True) as topic:
         labels = topic.state().event_labels(event)
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
-        request = QueueRequest(event, name, kind, start, nonce=token_hex(8))
-        frozen = freeze_queue(topic.cluster, config, request, labels, profile)
+        request = QueueRequest(event, name, kind, start, token_hex(8), count)
+        frozen = draw_queue(topic.cluster, config, request, labels, profile)
     if frozen.queue.next({}) is None:
         notify(
             f"event {event!r}: {NO_CANDIDATES[kind]} to ask about; --since an earlier time, "

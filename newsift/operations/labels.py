@@ -23,6 +23,7 @@ from newsift.operations.workers import (
     ask_worker,
     worker_addresses,
 )
+from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS
 from newsift.statistics.labels import (
     MAX_LABELS_BYTES,
     SCHEMA,
@@ -57,9 +58,11 @@ MAX_MATCHES = 20_000
 MAX_MATCHES_BYTES = 2**27
 NEAR_ANSWER_S = 5.0
 REMEDY = "desk.workers names the workers"
-NO_CANDIDATES = {"certify": "no matches", "learn": "no matches and no near misses"}
+NO_CANDIDATES = {
+    "certify": "no matches", "learn": "no matches and no near misses", "count": "no matches",
+}  # fmt: skip
 
-QueueKind = Literal["certify", "learn"]
+QueueKind = Literal["certify", "learn", "count"]
 Publish = Callable[[bytes, bytes | None], None]  # until the broker has acknowledged it
 
 
@@ -150,7 +153,7 @@ def read_event_matches(
     for batch in cluster.read(topic, cluster.offsets_at(topic, start)):
         add_deletions(batch, deleted)
         for message in batch:
-            if (match := _event_match(message.value, event)) is None:
+            if (match := event_match(message.value, event)) is None:
                 continue
             if matches.setdefault((match.candidate.post_id, match.profile), match) is not match:
                 continue
@@ -184,7 +187,8 @@ def _redact_deleted(match: EventMatch, deleted: DeletedPosts, event: str) -> Eve
     return _best_match(redact(match.record), event)
 
 
-def _event_match(value: bytes | None, event: str) -> EventMatch | None:
+def event_match(value: bytes | None, event: str) -> EventMatch | None:
+    """The best match of a record with an event."""
     record = parse_match_record(value)
     if record is None or record.has_link or all(m.event != event for m in record.matches):
         return None
@@ -233,6 +237,7 @@ class FrozenQueue:
     queue: Queue
     matches: Mapping[PostId, EventMatch]
     profile: Profile | None
+    scored_by: tuple[str | None, str | None] = None, None  # seed set and model of near misses
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +252,7 @@ class QueueRequest:
     kind: QueueKind
     start: int
     nonce: str
+    labels: int = DEFAULT_COUNT_LABELS  # of a new draw for a count
 
     def is_answered_by(self, label: Label) -> bool:
         """Whether it need not ask for this label again."""
@@ -288,7 +294,7 @@ def freeze_queue(
 class AnswerLog:
     """The labels of one person on the posts of an event, and undo.
 
-    A label that was not drawn certifies nothing: the random queue asks about its post again.
+    The queue asks again about posts whose label it does not accept; undo brings that label back.
     """
 
     def __init__(
@@ -296,7 +302,7 @@ class AnswerLog:
     ) -> None:
         self._event, self._by = event, by
         self._matches, self._publish = frozen.matches, publish
-        self._certifies = isinstance(frozen.queue, CertifyQueue)
+        self._accepts, self._scored_by = frozen.queue.accepts, frozen.scored_by
         self._labels = self._labels_by_post(labels)
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
         # The time of the latest label that was answered or replaced here, undone or not. The labels
@@ -313,15 +319,14 @@ class AnswerLog:
         return next((label for label, _ in self._steps[-1:]), None)
 
     def label(self, post_id: PostId) -> Label | None:
-        return self._labels.get(post_id)
+        return self._accepted().get(post_id)
 
     def verdicts(self) -> dict[PostId, bool]:
-        """Another thread may answer meanwhile."""
-        return {name: label.label == "on" for name, label in self._labels.copy().items()}
+        return {name: label.label == "on" for name, label in self._accepted().items()}
 
     def shares(self) -> list[float]:
         """The share on the event after each label."""
-        by_time = sorted(self._labels.copy().values(), key=lambda label: label.at)
+        by_time = sorted(self._accepted().values(), key=lambda label: label.at)
         on = accumulate(label.label == "on" for label in by_time)
         return [count / number for number, count in enumerate(on, 1)]
 
@@ -334,11 +339,12 @@ class AnswerLog:
         }
 
     def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
-        own_labels = (label for label in labels if label.by == self._by)
-        return {
-            label.post_id: label
-            for label in own_labels if not (self._certifies and label.drawn == "given")
-        }  # fmt: skip
+        return {label.post_id: label for label in labels if label.by == self._by}
+
+    def _accepted(self) -> dict[PostId, Label]:
+        """Another thread may answer meanwhile."""
+        own = self._labels.copy().items()
+        return {name: label for name, label in own if self._accepts(label)}
 
     def answer(self, question: Question, verdict: Verdict) -> Label:
         """The label counts once the broker has it."""
@@ -353,9 +359,10 @@ class AnswerLog:
             drawn=question.drawn,
             probability=question.probability,
             score=candidate.score,
-            seed_set=match.record.seed_set if match else None,
-            model=match.record.model if match else None,
+            seed_set=match.record.seed_set if match else self._scored_by[0],
+            model=match.record.model if match else self._scored_by[1],
             queue=question.queue,
+            count=question.count,
         )
         self.replace(label)
         return label

@@ -20,7 +20,7 @@ from newsift.operations.profile_training import creation_fields, read_events
 from newsift.operations.seed_rows import has_expired
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.statistics.labels import Label, unanimous_verdicts
+from newsift.statistics.labels import RANDOM_DRAWS, Label, unanimous_verdicts
 from newsift.statistics.promise import promise_lapses
 from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
@@ -52,7 +52,7 @@ def weigh_evidence(
 
     Nobody is asked about a deleted post, so it counts only if it has a label.
     """
-    random_labels = [label for label in labels if label.drawn == "certify"]
+    random_labels = [label for label in labels if label.drawn in RANDOM_DRAWS]
     queue_name = current_queue(random_labels, matches)
     profile_matches = [
         match for match in matches.values() if match.profile == (profile.id, profile.version)

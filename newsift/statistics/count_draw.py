@@ -19,7 +19,7 @@ from worker.match.reservoir import draw_key
 from worker.posts.outcome import PostId
 
 U64 = NDArray[np.uint64]
-MIN_COUNT_LABELS = 3 * MIN_LABELS
+MIN_COUNT_LABELS, DEFAULT_COUNT_LABELS = 3 * MIN_LABELS, 100
 # What the labels are divided by, beside the number of posts: the standard deviation of a verdict
 # where half are on the event, and where one in fifteen is.
 SPREADS: Mapping[StratumName, float] = {"upper": 0.5, "lower": 0.5, "near": 0.25}
@@ -64,20 +64,23 @@ class Division:
 MATCH_STRATA: tuple[StratumName, ...] = ("story", "upper", "lower")
 
 
-def largest_groups(posts: FramePosts, labels: int) -> U64:
-    """The story groups of more than N / n posts, for n labels of N matches.
+def count_certain_groups(posts: FramePosts, labels: int) -> int:
+    """How many story groups have more than N / n posts, for n labels of N matches.
 
     Each takes its posts and one label with it, which lowers the limit for the others.
     """
-    groups, sizes = np.unique(posts.groups, return_counts=True)
-    order, rest, chosen = np.argsort(-sizes, kind="stable"), len(posts), 0
-    while chosen < min(labels, len(order)):
-        size = int(sizes[order[chosen]])
-        if size < 2 or size * (labels - chosen) <= rest:
-            break
+    sizes = np.sort(np.unique(posts.groups, return_counts=True)[1])[::-1].tolist()
+    rest = len(posts)
+    for number, size in enumerate(sizes[:labels]):
+        if size < 2 or size * (labels - number) <= rest:
+            return number
         rest -= size
-        chosen += 1
-    return groups[order[:chosen]]
+    return min(labels, len(sizes))
+
+
+def largest_groups(posts: FramePosts, count: int) -> U64:
+    groups, sizes = np.unique(posts.groups, return_counts=True)
+    return groups[np.argsort(-sizes, kind="stable")[:count]]
 
 
 def divide(posts: FramePosts, groups: U64, cut: float | None = None) -> Division:
@@ -108,6 +111,26 @@ def allocate(sizes: Mapping[StratumName, int], labels: int) -> dict[StratumName,
         result |= fixed
         rest = {name: size for name, size in rest.items() if name not in fixed}
     return result
+
+
+def plan_strata(
+    posts: FramePosts, near: int, kept: int, labels: int
+) -> tuple[float, dict[StratumName, tuple[int, int]]]:
+    """The cut, and for each stratum its posts and the labels that are planned.
+
+    `near` are all near misses, `kept` those of them that can be asked about.
+    """
+    half = len(posts) // 2
+    sizes: dict[StratumName, int] = {"upper": half, "lower": len(posts) - half, "near": near}
+    first = allocate(sizes, labels)
+    stories = count_certain_groups(posts, first["upper"] + first["lower"])
+    division = divide(posts, largest_groups(posts, stories))
+    sizes |= {"upper": len(division.rows("upper")), "lower": len(division.rows("lower"))}
+    counts = allocate(sizes, labels - stories)
+    strata: dict[StratumName, tuple[int, int]] = {"story": (len(division.rows("story")), stories)}
+    for name, size in sizes.items():
+        strata[name] = size, min(counts[name], kept if name == "near" else size)
+    return division.cut, {name: stratum for name, stratum in strata.items() if stratum[0]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,17 +74,21 @@ def count_posts(strata: Sequence[Tally], stopped: bool, confidence: float = CONF
 
 
 def count_in_period(
-    pairs: Sequence[tuple[Tally, Tally]], stopped: bool, confidence: float = CONFIDENCE
+    pairs: Sequence[tuple[Tally, Tally]],
+    stopped: bool,
+    stories: Sequence[Tally] = (),
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """The posts on the event in one period: each stratum as a whole, and its part in the period.
 
-    A period with enough labels is counted by these alone. Else the posts of a stratum are assumed
-    to be as often on the event in every period: those of the period without a label are then a
-    random part of all without a label.
+    `stories` are posts of the period that were not drawn by chance. A period with enough labels is
+    counted by these alone. Else the posts of a stratum are assumed to be as often on the event in
+    every period: those of the period without a label are then a random part of all without one.
     """
     pairs = [(whole, part) for whole, part in pairs if part.size]
     if has_own_labels([part for _, part in pairs]):
-        return count_posts([part for _, part in pairs], stopped, confidence)
+        return count_posts([*(part for _, part in pairs), *stories], stopped, confidence)
+    pairs += [(story, story) for story in stories]
     alpha = _alpha([whole for whole, _ in pairs], stopped, confidence)
     parts = [_predict(whole, part, stopped, alpha) for whole, part in pairs]
     mirrored = [
@@ -95,7 +99,7 @@ def count_in_period(
 
 def _alpha(strata: Sequence[Tally], stopped: bool, confidence: float) -> float:
     """That of each stratum: Bonferroni's where the ends of sequences are added."""
-    uncertain = sum(tally.labels < tally.size for tally in strata)
+    uncertain = sum(0 < tally.labels < tally.size for tally in strata)
     return (1 - confidence) / max(uncertain, 1) if stopped else 1 - confidence
 
 

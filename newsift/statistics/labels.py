@@ -41,17 +41,21 @@ MAX_POSTS = 2**40
 PostCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_POSTS)]
 
 
-class CountDraw(msgspec.Struct, frozen=True):
-    """The frame of a count, and what the label stands for in it."""
+class FrozenStrata(msgspec.Struct, frozen=True):
+    """The frame of a count: all posts that its labels stand for."""
 
-    stratum: StratumName
-    posts: Annotated[
-        int, msgspec.Meta(ge=1, le=MAX_POSTS)
-    ]  # it stands for: of its story group, or 1
-    timestamp: int  # of the post, by Kafka, in milliseconds
     since: str  # RFC 3339: from when on matches are read
     cut: Cosine  # the least score of the upper stratum
     strata: dict[StratumName, tuple[PostCount, PostCount]]  # posts, and labels that are planned
+
+
+class CountDraw(msgspec.Struct, frozen=True):
+    """What a label stands for in a frame."""
+
+    stratum: StratumName
+    posts: Annotated[int, msgspec.Meta(ge=1, le=MAX_POSTS)]  # of a story group, else 1
+    timestamp: int  # of the post, by Kafka, in milliseconds
+    frame: FrozenStrata
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -175,11 +179,16 @@ def _check(label: Label, limits: Limits) -> None:
     if label.queue:
         parse_milliseconds({"queue.until": label.queue.until}, "queue.until")
     if label.count:
-        parse_milliseconds({"count.since": label.count.since}, "count.since")
-        if label.count.stratum not in label.count.strata:
-            raise InputError(f"count.strata: has no {label.count.stratum!r}; it needs all strata")
-        if any(labels > posts for posts, labels in label.count.strata.values()):
-            raise InputError("count.strata: more labels than posts; give posts, then labels")
+        since = {"count.frame.since": label.count.frame.since}
+        parse_milliseconds(since, "count.frame.since")
+        if label.count.stratum not in (strata := label.count.frame.strata):
+            raise InputError(
+                f"count.frame: has no stratum {label.count.stratum!r}; name all strata"
+            )
+        if any(labels > posts for posts, labels in strata.values()):
+            raise InputError(
+                "count.frame: more labels than posts in a stratum; give posts, then labels"
+            )
     if label.drawn in RANDOM_DRAWS and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
     if marks := marks_beyond(label.post.text, limits.marks):

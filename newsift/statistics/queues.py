@@ -12,7 +12,7 @@ from itertools import zip_longest
 from msgspec import UNSET, UnsetType
 
 from newsift.statistics.estimates import Estimate, share_interval
-from newsift.statistics.labels import Draw, Label, QueueName
+from newsift.statistics.labels import CountDraw, Draw, Label, QueueName
 from newsift.statistics.promise import CertifyProgress, FrozenCuts
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
@@ -79,6 +79,7 @@ class Question:
     drawn: Draw
     probability: float | None = None
     queue: QueueName | UnsetType = UNSET
+    count: CountDraw | UnsetType = UNSET
 
 
 class CertifyQueue:
@@ -101,6 +102,10 @@ class CertifyQueue:
         self._matches, self._name = len(matches), name
         scores = [match.score for match in self._order]
         self._cuts = FrozenCuts(scores, precision, confidence)
+
+    def accepts(self, label: Label) -> bool:
+        """Whether this label of a judge answers a question; else it is asked again."""
+        return label.drawn != "given"
 
     def progress(self, verdicts: Verdicts) -> CertifyProgress:
         return self._cuts.progress(lambda place: verdicts.get(self._order[place].post_id))
@@ -194,6 +199,9 @@ class LearnQueue:
         below = (c for c in training if c.score < threshold)
         self.order = [c for pair in zip_longest(above, below) for c in pair if c is not None]
 
+    def accepts(self, _: Label) -> bool:
+        return True
+
     def next(self, verdicts: Verdicts) -> Question | None:
         return _first_unlabelled(self.order, verdicts)
 
@@ -204,7 +212,32 @@ class LearnQueue:
         return f"{self.labels_left(verdicts):,} left around the threshold"
 
 
-Queue = CertifyQueue | LearnQueue  # without state: the verdicts alone decide the next question
+class CountQueue:
+    """All questions of a draw for a count, in an order that is fixed."""
+
+    def __init__(self, questions: Sequence[Question], nonce: str) -> None:
+        self.questions, self._nonce = questions, nonce
+
+    def accepts(self, label: Label) -> bool:
+        """Labels of this draw alone: others may have been chosen by a look at posts."""
+        nonce = label.queue.nonce if label.queue else None
+        return label.drawn == "count" and nonce == self._nonce
+
+    def next(self, verdicts: Verdicts) -> Question | None:
+        return next((q for q in self.questions if q.candidate.post_id not in verdicts), None)
+
+    def labels_left(self, verdicts: Verdicts) -> int:
+        return sum(question.candidate.post_id not in verdicts for question in self.questions)
+
+    def summary(self, verdicts: Verdicts) -> str:
+        if not (left := self.labels_left(verdicts)):
+            return f"all {len(self.questions):,} drawn for the count are labelled"
+        return f"{left:,} left of {len(self.questions):,} drawn for the count"
+
+
+Queue = (
+    CertifyQueue | LearnQueue | CountQueue
+)  # without state: the verdicts alone decide the next question
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:

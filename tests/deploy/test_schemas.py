@@ -96,10 +96,8 @@ LABEL: dict[str, Any] = {
     "by": "ann", "at": "2026-03-01T10:00:00Z", "drawn": "given",
 }  # fmt: skip
 CERTIFIED = LABEL | {"drawn": "certify", "probability": 0.5}
-COUNT = {
-    "stratum": "near", "posts": 1, "timestamp": 1_772_000_000_000, "cut": 0.4,
-    "since": "2026-03-01T10:00:00Z", "strata": {"near": [900, 40]},
-}  # fmt: skip
+FRAME = {"since": "2026-03-01T10:00:00Z", "cut": 0.4, "strata": {"near": [900, 40]}}
+COUNT = {"stratum": "near", "posts": 1, "timestamp": 1_772_000_000_000, "frame": FRAME}
 COUNTED = CERTIFIED | {"drawn": "count", "count": COUNT}
 
 
@@ -159,12 +157,14 @@ def is_read(name: str, value: Any) -> bool:
         ("label", LABEL | {"drawn": "count"}, False),
         ("label", COUNTED | {"count": COUNT | {"posts": 0}}, False),
         ("label", COUNTED | {"count": COUNT | {"stratum": "far"}}, False),
+        ("label", COUNTED | {"count": COUNT | {"frame": FRAME | {"since": "today"}}}, False),
+        ("label", COUNTED | {"count": COUNT | {"frame": FRAME | {"cut": 2}}}, False),
         (
             "label",
-            COUNTED | {"count": COUNT | {"strata": {"near": [900, 40], "far": [1, 1]}}},
+            COUNTED | {"count": COUNT | {"frame": FRAME | {"strata": {"far": [1, 1]}}}},
             False,
         ),
-        ("label", COUNTED | {"count": COUNT | {"since": "today"}}, False),
+        ("label", COUNTED | {"count": COUNT | {"frame": FRAME | {"strata": {"near": [9]}}}}, False),
         ("label", LABEL | {"post": {"id": "", "platform": "x", "text": ""}}, False),
         ("label", LABEL | {"post": {"id": "1", "platform": "myspace", "text": ""}}, False),
     ],

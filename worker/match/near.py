@@ -73,6 +73,7 @@ class NearMissRows:
     events: I64  # [h]
     strata: I64  # [h]
     scores: F32  # [h]
+    times: I64  # [h], of the posts
 
     def without_posts(self, posts: I64) -> Self:
         kept = ~np.isin(self.posts, posts)
@@ -81,7 +82,7 @@ class NearMissRows:
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         none = np.zeros(0, np.int64)
-        every = [cls(none, none, none, np.zeros(0, np.float32)), *parts]
+        every = [cls(none, none, none, np.zeros(0, np.float32), none), *parts]
         columns = ([getattr(part, field.name) for part in every] for field in fields(cls))
         return cls(*map(np.concatenate, columns))
 
@@ -105,7 +106,8 @@ def near_misses_among(
     level = np.minimum.reduceat(levels, begins)
     best = np.maximum.reduceat(scores, begins)
     near = (level > 0) & (level < edges.edges.shape[1])
-    return NearMissRows(rows[near], events[near], level[near] - 1, best[near])
+    found = rows[near]
+    return NearMissRows(found, events[near], level[near] - 1, best[near], times[found])
 
 
 def _choose_events(seeds: SeedSet) -> dict[str, list[int]]:
@@ -193,7 +195,9 @@ class NearWatch:
                 return
             self._misses.count_posts(posts)
             for near_posts, rows in nears:
-                self._misses.add(near_posts, rows.posts, rows.events, rows.strata, rows.scores)
+                self._misses.add(
+                    near_posts, rows.posts, rows.events, rows.strata, rows.scores, rows.times
+                )
 
     def answer(self, event: str) -> NearAnswer | None:
         """None for an unknown event, or one beyond the bounds."""

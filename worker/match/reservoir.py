@@ -6,6 +6,7 @@ the post's name, so that nobody who chooses ids can choose the sample. The lowes
 several workers' samples are a sample of all.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from encoder.model.weights import F32, I64
 from worker.posts.outcome import Post, PostId
+from worker.posts.times import HOUR_MS
 from worker.seeds.record import json_digest
 
 STRATUM_RATES = (0.003, 0.01)  # The strata end at these shares of the background.
@@ -21,6 +23,7 @@ MAX_SAMPLE = 200  # near misses of a stratum
 MAX_TEXT_CHARS = 2_000
 MAX_FIELD_CHARS = 300
 MAX_ID_CHARS = 1_000  # A post with a longer id is counted, but not sampled.
+MAX_HOURS = 31 * 24  # that are counted apart; the latest ones
 MAX_PRIORITY = np.iinfo(np.uint64).max
 
 
@@ -32,6 +35,7 @@ def draw_key(post_id: PostId, nonce: str = "") -> str:
 class NearMiss(msgspec.Struct, frozen=True):
     post: Post
     score: float
+    timestamp: int = -1  # by Kafka, in milliseconds
 
 
 class Stratum(msgspec.Struct, frozen=True):
@@ -40,6 +44,7 @@ class Stratum(msgspec.Struct, frozen=True):
     count: int
     kept: tuple[NearMiss, ...]
     priorities: tuple[int, ...] = ()  # of those that are kept, in the worker's draw
+    hours: dict[int, int] = {}  # counts by the start of the hour, in Kafka's milliseconds
 
 
 class NearAnswer(msgspec.Struct, frozen=True):
@@ -66,7 +71,11 @@ def merge_strata(parts: Sequence[Stratum]) -> Stratum:
         misses.setdefault((near.post.platform, near.post.id), (near, priority))
     lowest = list(misses.values())[:MAX_SAMPLE]
     count = sum(part.count for part in parts)
-    return Stratum(count, tuple(near for near, _ in lowest), tuple(place for _, place in lowest))
+    hours = Counter[int]()
+    for part in parts:
+        hours.update(part.hours)
+    kept, priorities = zip(*lowest, strict=True) if lowest else ((), ())
+    return Stratum(count, kept, priorities, dict(sorted(hours.items())))
 
 
 class NearMisses:
@@ -80,6 +89,7 @@ class NearMisses:
         self._nonce = nonce
         self._cells = {event: slice(2 * n, 2 * n + 2) for n, event in enumerate(self.events)}
         self._count = np.zeros(2 * len(self.events), np.int64)
+        self._hours: list[dict[int, int]] = [{} for _ in self._count]
         self._post_counts = dict.fromkeys(self.events, 0)
         self._last = np.full(2 * len(self.events), MAX_PRIORITY, np.uint64)  # below it one is kept
         self._samples: list[dict[int, NearMiss]] = [{} for _ in self._count]
@@ -88,16 +98,20 @@ class NearMisses:
                 self._post_counts[event] = before._post_counts[event]
                 self._take_over(self._cells[event], before, before._cells[event])
 
-    def add(self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32) -> None:
+    def add(
+        self, posts: Sequence[Post], which: I64, events: I64, strata: I64, scores: F32, times: I64
+    ) -> None:
         """`which` [m] indexes the posts, each of which is near to some event."""
         cells = 2 * events + strata  # [m]
         np.add.at(self._count, cells, 1)
+        self._count_hours(cells, times)
         keys = np.array([self._priority(post) for post in posts], np.uint64)
         new_entries = np.flatnonzero(keys[which] < self._last[cells])
         bounded = {n: _shorten_post(posts[n]) for n in set(which[new_entries].tolist())}
         for n in new_entries.tolist():
             post = int(which[n])
-            self._keep(int(cells[n]), int(keys[post]), NearMiss(bounded[post], float(scores[n])))
+            near = NearMiss(bounded[post], float(scores[n]), int(times[n]))
+            self._keep(int(cells[n]), int(keys[post]), near)
 
     def count_posts(self, posts: int) -> None:
         """Counts posts that were compared, near or not."""
@@ -111,12 +125,22 @@ class NearMisses:
         """The one next to the threshold first."""
         cells = self._cells[event]
         strata_of_event = []
-        for count, sample in zip(self._count[cells].tolist(), self._samples[cells], strict=True):
+        parts = (self._count[cells].tolist(), self._samples[cells], self._hours[cells])
+        for count, sample, hours in zip(*parts, strict=True):
             places = tuple(sorted(sample))
-            strata_of_event.append(
-                Stratum(count, tuple(sample[priority] for priority in places), places)
-            )
+            kept = tuple(sample[priority] for priority in places)
+            strata_of_event.append(Stratum(count, kept, places, dict(hours)))
         return tuple(strata_of_event)
+
+    def _count_hours(self, cells: I64, times: I64) -> None:
+        """A post without a time is in no hour."""
+        pairs = np.stack([cells, times - times % HOUR_MS], axis=1)[times >= 0]
+        distinct, counts = np.unique(pairs, axis=0, return_counts=True)
+        for (cell, hour), count in zip(distinct.tolist(), counts.tolist(), strict=True):
+            hours = self._hours[cell]
+            hours[hour] = hours.get(hour, 0) + count
+            if len(hours) > MAX_HOURS:
+                del hours[min(hours)]
 
     def _priority(self, post: Post) -> int:
         """53 bits, which JSON preserves."""
@@ -137,6 +161,7 @@ class NearMisses:
     def _take_over(self, cells: slice, before: "NearMisses", theirs: slice) -> None:
         self._count[cells], self._last[cells] = before._count[theirs], before._last[theirs]
         self._samples[cells] = [dict(misses) for misses in before._samples[theirs]]
+        self._hours[cells] = [dict(hours) for hours in before._hours[theirs]]
 
 
 def _shorten_post(post: Post) -> Post:

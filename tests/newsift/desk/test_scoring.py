@@ -118,10 +118,9 @@ class Town:
         level = levels.min(axis=1)
         rows = np.flatnonzero((level > 0) & (level < 3))
         none = np.zeros(len(rows), np.int64)
-        nears = NearMissRows(rows, none, level[rows] - 1, scores[rows])
-        near_misses.add(
-            [p for p, _ in self.posts], nears.posts, nears.events, nears.strata, nears.scores
-        )
+        nears = NearMissRows(rows, none, level[rows] - 1, scores[rows], none)
+        posts = [post for post, _ in self.posts]
+        near_misses.add(posts, nears.posts, nears.events, nears.strata, nears.scores, nears.times)
         of_seeds = {s.id: tuple(edges.edges[n].tolist()) for n, s in enumerate(seeds.seeds)}
         return NearAnswer(
             EVENT, seeds.digest, of_seeds, near_misses.strata(EVENT), near_misses.post_count(EVENT)

@@ -6,6 +6,7 @@ import pytest
 from newsift.statistics.count_draw import (
     FramePosts,
     allocate,
+    count_certain_groups,
     divide,
     draw_posts,
     frame_key,
@@ -32,8 +33,10 @@ def test_of_a_post_that_comes_again_the_first_counts() -> None:
 def test_groups_larger_than_the_posts_of_a_label_are_asked_for_with_certainty() -> None:
     # Ten labels of 100 posts: 40 > 10, then 60 posts and nine labels, 8 > 6.7; 6 of 52 is too few.
     posts = frame([1] * 40 + [2] * 8 + [3] * 6 + [0] * 46)
-    assert set(largest_groups(posts, 10).tolist()) == {1, 2}
-    assert not len(largest_groups(frame([0] * 30), 30))
+    assert count_certain_groups(posts, 10) == 2
+    assert set(largest_groups(posts, 2).tolist()) == {1, 2}
+    assert count_certain_groups(frame([0] * 30), 30) == 0
+    assert count_certain_groups(frame([4] * 30), 30) == 1
 
 
 @pytest.mark.parametrize(
@@ -71,7 +74,7 @@ def test_every_post_is_drawn_as_often() -> None:
     counts = np.zeros(60)
     for nonce in range(400):
         posts = frame([0] * 60, str(nonce))
-        division = divide(posts, largest_groups(posts, 20))
+        division = divide(posts, largest_groups(posts, 0))
         drawn = draw_posts(posts, division, {"upper": 10, "lower": 5})
         counts[posts.times[[d.number for d in drawn]]] += 1
     assert (abs(counts[:30] - 400 / 3) < 45).all()

@@ -23,10 +23,8 @@ from worker.config.limits import Limits
 from worker.posts.outcome import Post
 
 AT = "2026-11-22T10:00:00Z"
-COUNT = {
-    "stratum": "story", "posts": 3, "timestamp": 0, "since": AT, "cut": 0.5,
-    "strata": {"story": [3, 1]},
-}  # fmt: skip
+FRAME = {"since": AT, "cut": 0.5, "strata": {"story": [3, 1]}}
+COUNT = {"stratum": "story", "posts": 3, "timestamp": 0, "frame": FRAME}
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Mn", "Me", "Mc"]), max_size=40)
 
 
@@ -103,9 +101,9 @@ def test_a_key_that_is_spelled_otherwise_is_refused(by: str) -> None:
         (tree(post={"id": "1", "platform": "x", "text": "a" + "́" * 31}), "limits.marks"),
         (tree(queue={"nonce": "a" * 65, "until": AT}), "queue.nonce"),
         (tree(queue={"nonce": "a", "until": "now"}), "queue.until"),
-        (tree(count=COUNT | {"stratum": "near"}), "count.strata"),
-        (tree(count=COUNT | {"strata": {"story": [3, 4]}}), "count.strata"),
-        (tree(count=COUNT | {"since": "now"}), "count.since"),
+        (tree(count=COUNT | {"stratum": "near"}), "count.frame"),
+        (tree(count=COUNT | {"frame": FRAME | {"strata": {"story": [3, 4]}}}), "count.frame"),
+        (tree(count=COUNT | {"frame": FRAME | {"since": "now"}}), "count.frame.since"),
         (tree(more="x" * 10_000), "limits.post_bytes"),
         (tree(post={"id": "2", "platform": "x", "text": ""}), "key"),
     ],

@@ -76,6 +76,7 @@ def test_near_misses_are_those_of_the_slow_loop(count: int, events: int) -> None
     with_edges = Matcher(seeds, 1, 10, edges).match(posts, times)
     assert with_edges.nears is not None
     assert near_rows(with_edges.nears, edges) == slow(seeds, cuts, posts, times)
+    assert (with_edges.nears.times == times[with_edges.nears.posts]).all()
     without = Matcher(seeds, 1, 10).match(posts, times)
     assert without.nears is None
     for name in ("posts", "seeds", "scores", "best", "counts", "hits"):
@@ -129,7 +130,7 @@ def watch() -> NearWatch:
 def near_to(watch: NearWatch, edges: Edges, event: str) -> None:
     """Add the post as a near miss of the event, in the first stratum."""
     zero = np.zeros(1, np.int64)
-    result = NearMissRows(zero, zero + edges.events.index(event), zero, np.array([LOW]))
+    result = NearMissRows(zero, zero + edges.events.index(event), zero, np.array([LOW]), zero)
     watch.add(edges, [([POST], result)], 5)
 
 
@@ -150,7 +151,7 @@ def test_the_answer_of_an_event_holds_its_edges_and_near_misses() -> None:
         assert own == (lowest[name], rates[0], rates[0])  # the lower end is never the higher
     assert answer.threshold == min(lowest[name] for name in answer.edges)
     assert [stratum.count for stratum in answer.strata] == [1, 0]
-    assert answer.strata[0].kept == (NearMiss(POST, float(LOW)),)
+    assert answer.strata[0].kept == (NearMiss(POST, float(LOW), 0),)
     assert answer.seen == 5
     assert near.answer("e9") is None
     assert near.answer("") is None

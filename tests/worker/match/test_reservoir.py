@@ -1,8 +1,12 @@
+from collections import Counter
+from unittest.mock import ANY
+
 import numpy as np
 import pytest
 
 from worker.match.reservoir import (
     MAX_FIELD_CHARS,
+    MAX_HOURS,
     MAX_ID_CHARS,
     MAX_SAMPLE,
     MAX_TEXT_CHARS,
@@ -23,7 +27,7 @@ def add(near: NearMisses, places: np.ndarray) -> None:
     """A batch of some of the posts, each a near miss of one event."""
     posts = [POSTS[n] for n in places]
     at = np.arange(len(posts))
-    near.add(posts, at, EVENTS[places], STRATA[places], SCORES[places])
+    near.add(posts, at, EVENTS[places], STRATA[places], SCORES[places], 60_000 * places)
 
 
 def places(event: int, stratum: int) -> list[int]:
@@ -72,13 +76,11 @@ def test_every_near_miss_is_as_likely_in_the_merged_sample_of_workers() -> None:
 def test_a_post_can_be_a_near_miss_of_several_events() -> None:
     near = NearMisses(["fire", "flood"])
     two = np.array([0, 1])
-    near.add(POSTS[:1], np.array([0, 0]), two, two[::-1].copy(), np.array([0.25, 0.5], np.float32))
-    for event, samples in (("fire", [(), (0.25,)]), ("flood", [(0.5,), ()])):
-        result = near.strata(event)
-        assert [stratum.kept for stratum in result] == [
-            tuple(NearMiss(POSTS[0], score) for score in scores) for scores in samples
-        ]
-        assert [stratum.count for stratum in result] == [len(scores) for scores in samples]
+    scores = np.array([0.25, 0.5], np.float32)
+    near.add(POSTS[:1], np.array([0, 0]), two, two[::-1].copy(), scores, two - 1)
+    fire, flood = NearMiss(POSTS[0], 0.25, -1), NearMiss(POSTS[0], 0.5, 0)
+    assert near.strata("fire") == (Stratum(0, ()), Stratum(1, (fire,), ANY))  # without a time
+    assert near.strata("flood") == (Stratum(1, (flood,), ANY, {0: 1}), Stratum(0, ()))
 
 
 def test_unchanged_events_keep_their_samples() -> None:
@@ -90,7 +92,8 @@ def test_unchanged_events_keep_their_samples() -> None:
     held = before.strata("flood")
     late = np.flatnonzero(EVENTS == 1)[-50:]
     at = np.arange(50)
-    after.add([POSTS[n] for n in late], at, np.ones(50, np.int64), STRATA[late], SCORES[late])
+    ones = np.ones(50, np.int64)
+    after.add([POSTS[n] for n in late], at, ones, STRATA[late], SCORES[late], ones)
     assert before.strata("flood") == held
     assert sum(stratum.count for stratum in after.strata("flood")) == 50 + sum(
         stratum.count for stratum in held
@@ -104,8 +107,29 @@ def test_long_strings_are_cut_and_posts_with_too_long_ids_only_counted() -> None
         Post("2" * (MAX_ID_CHARS + 1), "x", "c"),
     ]
     zeros = np.zeros(2, np.int64)
-    near.add(posts, np.arange(2), zeros, zeros, np.array([0.5, 0.5], np.float32))
+    near.add(posts, np.arange(2), zeros, zeros, np.array([0.5, 0.5], np.float32), zeros)
     stratum, _ = near.strata("fire")
     assert stratum.count == 2
     cut = Post("1", "x", "a" * MAX_TEXT_CHARS, author="b" * MAX_FIELD_CHARS)
-    assert stratum.kept == (NearMiss(cut, 0.5),)
+    assert stratum.kept == (NearMiss(cut, 0.5, 0),)
+
+
+def test_near_misses_are_counted_by_the_hour() -> None:
+    workers = [NearMisses(["fire", "flood"], nonce=str(n)) for n in range(2)]
+    for number, worker in enumerate(workers):
+        add(worker, np.arange(number, len(POSTS), 2))
+    answers = [worker.strata("fire")[1] for worker in workers]
+    expected = Counter(n // 60 * 3_600_000 for n in places(0, 1))
+    assert merge_strata(answers).hours == expected
+    for stratum in answers:
+        assert all(near.timestamp == 60_000 * int(near.post.id) for near in stratum.kept)
+        assert sum(stratum.hours.values()) == stratum.count
+
+
+def test_the_latest_hours_are_counted_apart() -> None:
+    near, zero = NearMisses(["fire"]), np.zeros(1, np.int64)
+    for hour in range(MAX_HOURS + 2):
+        near.add(POSTS[:1], zero, zero, zero, SCORES[:1], zero + hour * 3_600_000)
+    stratum, _ = near.strata("fire")
+    assert list(stratum.hours) == [hour * 3_600_000 for hour in range(2, MAX_HOURS + 2)]
+    assert stratum.count == MAX_HOURS + 2

@@ -17,8 +17,8 @@ const ANSWERS = [
   ["u", "unsure", "Unsure"],
 ];
 const name = (text) => html`<bdi>${text}</bdi>`;
-const COUNTS = ["on", "off", "unsure", "certify", "learn", "given"];
-const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#imported"];
+const COUNTS = ["on", "off", "unsure", "certify", "learn", "count", "given"];
+const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#to count", "#imported"];
 
 export default function Judge({ event, session }) {
   const [kind, setKind] = useState("certify");

@@ -1,0 +1,223 @@
+"""Counts of posts on an event: the draw of posts to label, and the estimate by the labels."""
+
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from secrets import token_hex
+
+import numpy as np
+
+from encoder.errors import InputError
+from newsift.operations.labels import (
+    EventMatch,
+    FrozenQueue,
+    QueueRequest,
+    event_match,
+    freeze_queue,
+    request_near_answers,
+)
+from newsift.operations.messages import notify
+from newsift.statistics.count_draw import FramePosts, draw_posts, frame_key, plan_strata
+from newsift.statistics.count_frame import CountFrame, CountSeries, count_series, frames_of
+from newsift.statistics.labels import CountDraw, Label, QueueName
+from newsift.statistics.queues import Candidate, CountQueue, Question, Queue
+from worker.config import Config
+from worker.kafka.reading import TopicReader
+from worker.match.reservoir import NearMiss, Stratum, merge_strata
+from worker.posts.outcome import PostId
+from worker.posts.times import HOUR_MS, milliseconds, rfc3339, utc
+from worker.seeds.profile import Profile
+
+MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 50 MB
+ScoredBy = tuple[str, str]  # seed set and model
+
+
+@dataclass(slots=True)
+class MatchRows:
+    """An event's matches without their texts, in the order of the topic."""
+
+    keys: "array[int]" = field(default_factory=lambda: array("Q"))
+    scores: "array[float]" = field(default_factory=lambda: array("f"))
+    times: "array[int]" = field(default_factory=lambda: array("q"))
+    groups: "array[int]" = field(default_factory=lambda: array("Q"))
+    processed: "array[int]" = field(default_factory=lambda: array("q"))
+    scorings: "array[int]" = field(default_factory=lambda: array("l"))
+    names: dict[ScoredBy, int] = field(default_factory=dict)
+
+    def add(self, match: EventMatch, nonce: str) -> None:
+        record, name = match.record, match.candidate.group
+        key = frame_key(match.candidate.post_id, nonce)
+        self.keys.append(key)
+        self.scores.append(match.candidate.score)
+        self.times.append(record.source.timestamp)
+        self.groups.append(frame_key(name, nonce) if name else key)
+        self.processed.append(milliseconds(utc(record.processed_at)))
+        scored_by = record.seed_set, record.model
+        self.scorings.append(self.names.setdefault(scored_by, len(self.names)))
+
+    @property
+    def newest(self) -> tuple[ScoredBy, int]:
+        """What scored the newest match, and when that was processed."""
+        last = int(np.argmax(self.processed))
+        return list(self.names)[self.scorings[last]], self.processed[last]
+
+    def select(self, scored_by: ScoredBy, until: int) -> FramePosts:
+        own = np.array(self.scorings) == self.names.get(scored_by, -1)
+        own &= np.array(self.processed) <= until
+        return FramePosts.of(
+            np.array(self.keys, np.uint64)[own], np.array(self.scores, np.float32)[own],
+            np.array(self.times, np.int64)[own], np.array(self.groups, np.uint64)[own],
+        )  # fmt: skip
+
+
+class EventPosts:
+    """The matches of an event on the topic, and its near misses at the workers."""
+
+    def __init__(self, cluster: TopicReader, config: Config, event: str) -> None:
+        self._cluster, self._config, self._event = cluster, config, event
+
+    def matches(self, since: int) -> Iterator[EventMatch]:
+        topic = self._config.topics.matches
+        for batch in self._cluster.read(topic, self._cluster.offsets_at(topic, since)):
+            yield from filter(None, (event_match(message.value, self._event) for message in batch))
+
+    def rows(self, since: int, nonce: str) -> MatchRows:
+        rows = MatchRows()
+        for match in self.matches(since):
+            rows.add(match, nonce)
+            if len(rows.keys) > MAX_FRAME_POSTS:
+                raise InputError(
+                    f"event {self._event!r}: more than {MAX_FRAME_POSTS:,} matches since "
+                    f"{rfc3339(since)}; --since a later time"
+                )
+        return rows
+
+    def drawn(self, since: int, nonce: str, keys: Container[int]) -> dict[int, EventMatch]:
+        """The matches with these keys, each at its first."""
+        found: dict[int, EventMatch] = {}
+        for match in self.matches(since):
+            if (key := frame_key(match.candidate.post_id, nonce)) in keys:
+                found.setdefault(key, match)
+        return found
+
+    def near_misses(self, scored_by: ScoredBy, posts: FramePosts, until: int) -> Stratum:
+        """Of all workers and both strata, from the hour of the first match to that of the last."""
+        answers = request_near_answers(self._config, self._event, lambda: self._cluster.cluster_id)
+        own = [answer for answer in answers if answer.seed_set == scored_by[0]]
+        if len(own) < len(answers):
+            notify("near misses left out: a worker has newer seeds than the matches")
+        first = _hour(int(posts.times.min(initial=until)))
+        starts = (
+            min(chain(*(part.hours for part in answer.strata)), default=first) for answer in own
+        )
+        if (start := max(starts, default=first)) > first:
+            notify(
+                f"near misses are counted from {rfc3339(start)} on, when a worker started or its "
+                "seeds changed; before it the count speaks of matches alone"
+            )
+        merged = merge_strata([part for answer in own for part in answer.strata])
+        hours = {h: count for h, count in merged.hours.items() if first <= h <= until}
+        kept = tuple(near for near in merged.kept if _hour(near.timestamp) in hours)
+        return Stratum(sum(hours.values()), kept, hours=hours)
+
+
+def _hour(time_ms: int) -> int:
+    return time_ms - time_ms % HOUR_MS
+
+
+def draw_queue(
+    cluster: TopicReader, config: Config, request: QueueRequest, labels: Sequence[Label],
+    profile: Profile | None,
+) -> FrozenQueue:  # fmt: skip
+    """The queue of a request, as it is now.
+
+    A draw for a count goes on while its judge has posts to label, and new matches are by the same
+    seeds and model; else a new one begins.
+    """
+    if request.kind != "count":
+        return freeze_queue(cluster, config, request, labels, profile)
+    source, frames = EventPosts(cluster, config, request.event), frames_of(labels)
+    for frame in frames[:1]:
+        rows = source.rows(frame.since, frame.nonce)
+        if rows.keys and rows.newest[0] == frame.scored_by:
+            posts = rows.select(frame.scored_by, frame.until)
+            near = source.near_misses(frame.scored_by, posts, frame.until)
+            frozen = _freeze(source, frame, posts, near.kept, profile)
+            if frozen.queue.next(_own_verdicts(frozen.queue, labels, request.by)) is not None:
+                notify(f"goes on with the draw of {rfc3339(frame.until)}")
+                return frozen
+    nonce = token_hex(8) if any(f.nonce == request.nonce for f in frames) else request.nonce
+    rows = source.rows(request.start, nonce)
+    if not rows.keys:
+        return FrozenQueue(CountQueue([], nonce), {}, profile)
+    scored_by, until = rows.newest
+    posts = rows.select(scored_by, until)
+    near = source.near_misses(scored_by, posts, until)
+    cut, strata = plan_strata(posts, near.count, len(near.kept), request.labels)
+    frame = CountFrame(nonce, request.start, until, cut, strata, scored_by, ())
+    return _freeze(source, frame, posts, near.kept, profile)
+
+
+def _own_verdicts(queue: Queue, labels: Iterable[Label], by: str) -> dict[PostId, bool]:
+    return {
+        label.post_id: label.label == "on"
+        for label in labels
+        if label.by == by and queue.accepts(label)
+    }
+
+
+def _freeze(
+    source: EventPosts, frame: CountFrame, posts: FramePosts, near: Sequence[NearMiss],
+    profile: Profile | None,
+) -> FrozenQueue:  # fmt: skip
+    """The questions of a frame; posts that are gone by now are left out."""
+    division = frame.divide(posts)
+    drawn = draw_posts(posts, division, frame.planned_of(len(near)))
+    keys = {int(posts.keys[post.number]): post for post in drawn if post.stratum != "near"}
+    found = source.drawn(frame.since, frame.nonce, keys)
+    questions = list[Question]()
+    for post in drawn:
+        size, labels = frame.strata[post.stratum]
+        if post.stratum == "near":
+            miss = near[post.number]
+            candidate, timestamp = Candidate(miss.post, miss.score), miss.timestamp
+        elif match := found.get(int(posts.keys[post.number])):
+            candidate, timestamp = match.candidate, match.record.source.timestamp
+        else:
+            continue
+        questions.append(
+            Question(
+                candidate, "count", 1.0 if post.stratum == "story" else labels / size,
+                QueueName(frame.nonce, rfc3339(frame.until)),
+                CountDraw(post.stratum, post.posts, timestamp, frame.frozen),
+            )
+        )  # fmt: skip
+    matches = {match.candidate.post_id: match for match in found.values()}
+    return FrozenQueue(CountQueue(questions, frame.nonce), matches, profile, frame.scored_by)
+
+
+def estimate_count(
+    cluster: TopicReader, config: Config, event: str, labels: Iterable[Label], step: int
+) -> tuple[CountFrame, CountSeries]:
+    """The newest draw whose labels are complete, else the newest, by periods of `step` ms."""
+    frames = frames_of(labels)
+    if not frames:
+        raise InputError(
+            f"event {event!r}: has no labels for a count; give some, "
+            "`newsift labels ask EVENT --queue count`"
+        )
+    frame = next((each for each in frames if each.is_complete), frames[0])
+    if frame is not frames[0]:
+        newer = frames[0]
+        notify(f"a newer draw has {len(newer.posts):,} of {newer.planned:,} labels; not yet used")
+    source = EventPosts(cluster, config, event)
+    posts = source.rows(frame.since, frame.nonce).select(frame.scored_by, frame.until)
+    if (lost := frame.matches - len(posts)) > 0:
+        notify(f"matches that the topic has lost since: {lost:,}; no period counts them")
+    near = Stratum(0, ())
+    if "near" in frame.strata:
+        near = source.near_misses(frame.scored_by, posts, frame.until)
+        if not near.hours:
+            notify("no worker tells when near misses came: they are in the total alone")
+    return frame, count_series(frame, posts, near.hours, step)

@@ -1,0 +1,157 @@
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from newsift.statistics.labels import Label, read_label
+from tests.newsift.cli.test_labels import KEYS, AtTerminal
+from tests.newsift.worker_web import answering
+from tests.worker.command_topics import LABELS, MATCHES, Kafka
+from tests.worker.fake_command import Command
+from tests.worker.judged_matches import match
+from worker.match.reservoir import NearAnswer, NearMiss, Stratum
+from worker.posts.outcome import Post
+from worker.posts.times import DAY_MS
+
+DAY = 1_772_000_000_000 // DAY_MS * DAY_MS
+DAYS = ("2026-02-25", "2026-02-26", "2026-02-27")
+MATCHED, NEAR = 120, 300
+
+
+def match_on(number: int, **changes: Any) -> bytes:
+    """A match of one of three days, by the seeds `ab`."""
+    value = json.loads(match(str(number), 0.3 + number / 1_000))
+    value["source"]["timestamp"] = DAY + number % 3 * DAY_MS
+    return json.dumps(value | changes).encode()
+
+
+def near_answer(seed_set: str = "ab") -> bytes:
+    kept = tuple(
+        NearMiss(Post(f"near {n}", "x", f"hail {n}"), 0.2, DAY + n % 3 * DAY_MS) for n in range(200)
+    )
+    hours = {DAY + day * DAY_MS: NEAR // 3 for day in range(3)}
+    stratum = Stratum(NEAR, kept, tuple(range(200)), hours)
+    answer = NearAnswer("storm", seed_set, {"s": (0.25, 0.2, 0.1)}, (stratum,), 9_999)
+    return b"HTTP/1.1 200 OK\r\n\r\n" + msgspec.json.encode(answer)
+
+
+@pytest.fixture(autouse=True)
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with answering(near_answer()) as address:
+        monkeypatch.setenv("NEWSIFT_DESK__WORKERS", address)
+        yield
+
+
+def ask(*keys: str, by: str = "ann") -> str:
+    """Answer questions at a terminal; what was shown at the end."""
+    args = (
+        "labels",
+        "ask",
+        "storm",
+        "--queue",
+        "count",
+        "--labels",
+        "40",
+        "--since",
+        "2026-01-01T00:00:00Z",
+    )
+    with AtTerminal(*args, "--by", by) as terminal:
+        for key in keys:
+            terminal.hears(KEYS)
+            terminal.press(key)
+        if not keys or keys[-1] != "q":
+            return terminal.hears("for the count are labelled")
+        assert terminal.ends_by("q") == 0
+        return terminal.shown
+
+
+def stored(kafka: Kafka) -> list[Label]:
+    read = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
+    return [label for label in read if isinstance(label, Label)]
+
+
+def test_posts_are_drawn_labelled_and_counted(newsift: Command, kafka: Kafka) -> None:
+    kafka.fill(MATCHES, [match_on(n) for n in range(MATCHED)])
+    other = [match_on(n, seed_set="old", processed_at="2026-02-01T10:00:00Z") for n in (500, 501)]
+    kafka.fill(MATCHES, other)  # by other seeds: not in the frame
+    ask("y", "n", "u", "q")
+    first = stored(kafka)
+    assert [label.label for label in first] == ["on", "off", "unsure"]
+    assert all(label.drawn == "count" and label.count and label.queue for label in first)
+    assert {(label.seed_set, label.model) for label in first} == {("ab", "cd")}
+    few = newsift("estimate", "storm", "--json")
+    total = json.loads(few.out.splitlines()[-1])
+    assert (total["labels"], total["planned"], total["stopped"]) == (3, 40, True)
+    assert (total["high"], total["missing"]) == (None, 27)
+    assert 1 <= total["low"] <= total["count"] <= MATCHED + NEAR
+
+    ask(*"y" * 37)  # goes on where it ended
+    labels = stored(kafka)
+    assert len({label.post_id for label in labels}) == len(labels) == 40
+    frame = labels[0].count.frame if labels[0].count else None
+    assert frame
+    sizes = {name: posts for name, (posts, _) in frame.strata.items()}
+    assert sizes == {"upper": 60, "lower": 60, "near": NEAR}
+    for label in labels:
+        assert label.count
+        posts, planned = frame.strata[label.count.stratum]
+        assert label.probability == planned / posts
+        assert label.count.timestamp // DAY_MS - DAY // DAY_MS in range(3)
+
+    done = newsift("estimate", "storm", "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["period"] for row in rows] == [*DAYS, None]
+    assert [(row["matches"], row["near"]) for row in rows] == [(40, 100)] * 3 + [(120, 300)]
+    total = rows[-1]
+    assert (total["labels"], total["stopped"], total["missing"]) == (40, False, 0)
+    weights = [1 / (label.probability or 0) for label in labels]
+    on = sum(w * {"on": 1, "unsure": 0.5, "off": 0}[label.label]
+             for w, label in zip(weights, labels, strict=True))  # fmt: skip
+    assert total["count"] == pytest.approx(on, abs=0.1)
+    assert total["low"] <= total["count"] <= total["high"]
+    table = newsift("estimate", "storm", "--by", "hour").out.splitlines()
+    assert table[1].split()[:3] == [f"{DAYS[0]}T00:00Z", "40", "100"]
+    assert len(table) == 1 + 49 + 1
+
+    again = list(csv.DictReader(io.StringIO(newsift("estimate", "storm", "--csv").out)))
+    assert Counter(row["stratum"] for row in again) == {
+        name: planned for name, (_, planned) in frame.strata.items()
+    }
+    weight = sum(float(row["posts"]) / float(row["probability"]) for row in again)
+    assert weight == pytest.approx(MATCHED + NEAR)
+
+    ask("y", "q", by="ben")  # another judge is asked for the same posts
+    assert stored(kafka)[-1].post_id == labels[0].post_id
+    kafka.fill(
+        MATCHES,
+        [match_on(n, seed_set="new", processed_at="2026-03-02T10:00:00Z") for n in (600, 601)],
+    )
+    ask("y", "q")  # other seeds begin another frame
+    newest = stored(kafka)[-1]
+    assert newest.count
+    assert newest.count.frame.strata == {"upper": (1, 1), "lower": (1, 1)}
+    assert "1 of 2" in newsift("estimate", "storm").err
+
+
+def test_an_event_without_labels_of_a_count_is_refused(newsift: Command, kafka: Kafka) -> None:
+    done = newsift("estimate", "storm")
+    assert (done.code, done.out) == (2, "")
+    assert "--queue count" in done.err
+    assert newsift("estimate", "storm", "--csv", "--json").code == 2
+
+
+def test_a_worker_with_newer_seeds_tells_nothing_of_this_frame(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.fill(MATCHES, [match_on(n) for n in range(MATCHED)])
+    with answering(near_answer("new")) as address:
+        monkeypatch.setenv("NEWSIFT_DESK__WORKERS", address)
+        ask("y", "q")
+    (label,) = stored(kafka)
+    assert label.count
+    assert label.count.frame.strata.keys() == {"upper", "lower"}
