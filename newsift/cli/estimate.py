@@ -3,13 +3,16 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
-from newsift.cli.options import JSON, kafka_options
+from encoder.errors import InputError
+from newsift.cli.options import JSON, PATH, kafka_options
 from newsift.cli.output import print_json, table
 from newsift.files.rows import POST_FIELDS, csv_row
+from newsift.files.write import check_targets, open_output
 from newsift.operations.counts import estimate_count
 from newsift.operations.labels import label_topic
 from newsift.operations.messages import notify
@@ -22,6 +25,7 @@ from worker.text import plural
 
 STEPS = {"day": DAY_MS, "hour": HOUR_MS}
 PERIOD_CHARS = {DAY_MS: len("2026-01-31"), HOUR_MS: len("2026-01-31T12:00")}
+OUT_ENDINGS = (".csv", ".svg", ".png")
 HEADER = ("period", "matches", "near misses", "on the event", "interval", "labels", "counted by")
 CSV_COLUMNS = (
     "event", "period", "platform", "post_id", *POST_FIELDS, "label", "score", "stratum",
@@ -41,9 +45,15 @@ CSV_COLUMNS = (
     is_flag=True,
     help="Print the labelled posts as CSV, with the probabilities of their draw.",
 )
+@click.option(
+    "--out", type=PATH, metavar="FILE",
+    help="Write the periods to this file, by its ending: .csv, or .svg and .png for a figure.",
+)  # fmt: skip
 @JSON
 @kafka_options
-def estimate(event: str, by: str, as_csv: bool, as_json: bool, config: Config) -> None:
+def estimate(
+    event: str, by: str, as_csv: bool, out: Path | None, as_json: bool, config: Config
+) -> None:
     """Count the posts on EVENT by day or hour, with 90 % intervals.
 
     The labels are those of `newsift labels ask EVENT --queue count`. They correct the number of
@@ -53,6 +63,11 @@ def estimate(event: str, by: str, as_csv: bool, as_json: bool, config: Config) -
     if as_csv and as_json:
         raise click.UsageError("--json and --csv exclude each other")
     check_names(EVENT=event)
+    if out is not None:
+        check_targets({"--out": out}, [])
+        if out.suffix.lower() not in OUT_ENDINGS:
+            endings = " ".join(OUT_ENDINGS)
+            raise InputError(f"--out {out}: is of no known format; end it with {endings}")
     with label_topic(config) as topic:
         labels = topic.state().event_labels(event)
         frame, series = estimate_count(topic.cluster, config, event, labels, STEPS[by])
@@ -61,6 +76,10 @@ def estimate(event: str, by: str, as_csv: bool, as_json: bool, config: Config) -
         click.echo("".join(periods.csv_lines(event, frame)), nl=False)
         return
     _report(frame, series)
+    if out is not None:
+        content = _file(event, series, periods, out.suffix.lower())
+        with open_output(out) as file:
+            file.write(content)
     if as_json:
         print_json([
             *(periods.row(event, period, series) for period in series.periods),
@@ -117,6 +136,19 @@ class PeriodTexts:
                 *(getattr(label.post, name) for name in POST_FIELDS), counted.verdict, label.score,
                 draw.stratum, stratum_posts, stratum_labels, draw.posts, label.probability,
             ])  # fmt: skip
+
+
+def _file(event: str, series: CountSeries, periods: PeriodTexts, ending: str) -> bytes:
+    if ending == ".csv":
+        rows = [periods.row(event, period, series) for period in series.periods]
+        names = tuple(periods.row(event, series.total, series))
+        lines = [csv_row(names), *(csv_row([row[name] for name in names]) for row in rows)]
+        return "".join(lines).encode("utf-8", "replace")
+    if not series.periods:
+        raise InputError("--out: no match of the frame is left to draw; --out FILE.csv")
+    from newsift.cli.count_figure import draw_counts
+
+    return draw_counts(event, series, periods.step, ending[1:])
 
 
 def _frame_row(frame: CountFrame, series: CountSeries) -> dict[str, Any]:

@@ -3,6 +3,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -75,7 +76,9 @@ def stored(kafka: Kafka) -> list[Label]:
     return [label for label in read if isinstance(label, Label)]
 
 
-def test_posts_are_drawn_labelled_and_counted(newsift: Command, kafka: Kafka) -> None:
+def test_posts_are_drawn_labelled_and_counted(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
     kafka.fill(MATCHES, [match_on(n) for n in range(MATCHED)])
     other = [match_on(n, seed_set="old", processed_at="2026-02-01T10:00:00Z") for n in (500, 501)]
     kafka.fill(MATCHES, other)  # by other seeds: not in the frame
@@ -117,6 +120,15 @@ def test_posts_are_drawn_labelled_and_counted(newsift: Command, kafka: Kafka) ->
     table = newsift("estimate", "storm", "--by", "hour").out.splitlines()
     assert table[1].split()[:3] == [f"{DAYS[0]}T00:00Z", "40", "100"]
     assert len(table) == 1 + 49 + 1
+
+    files = {name: tmp_path / f"counts.{name}" for name in ("csv", "svg", "png")}
+    for file in files.values():
+        assert newsift("estimate", "storm", "--by", "day", "--out", file).code == 0
+    lines = list(csv.DictReader(io.StringIO(files["csv"].read_text("utf-8"))))
+    assert [float(line["count"]) for line in lines] == [row["count"] for row in rows[:-1]]
+    assert files["svg"].read_text("utf-8").count("<svg ") == 1
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    assert newsift("estimate", "storm", "--out", tmp_path / "counts.xls").code == 2
 
     again = list(csv.DictReader(io.StringIO(newsift("estimate", "storm", "--csv").out)))
     assert Counter(row["stratum"] for row in again) == {
