@@ -46,6 +46,7 @@ def print_status(report: Row) -> None:
         f"{rates['matches']:,.1f} matches/s",
         "an hour": per_hour,
         "reader": _reader(report["reader"]),
+        "skimming": _control(report["control"]),
         "seeds": seeds_line(seeds) if seeds else NO_TOPIC,
         "matches": _output(report["matches"]),
         "dead letters": _output(report["dead_letters"]),
@@ -84,6 +85,18 @@ def _reader(reader: Row) -> str:
     if reader["name"] == "skim":
         return "skim: scores are approximate, and no promise is in force"
     return f"read (read_factor {reader['read_factor']})"
+
+
+def _control(control: Row | None) -> str:
+    if control is None:
+        return "no worker of yours on this machine tells what it loses"
+    if not control["read"]:
+        return "nothing was read yet as a control of what it loses"
+    return (
+        f"loses about {control['lost']:,} posts ({control['low']:,} to {control['high']:,}) that "
+        f"would match, beside {control['matched']:,} that do: {control['would_match']:,} of "
+        f"{control['read']:,} read as a control"
+    )
 
 
 def _output(output: Row) -> str:

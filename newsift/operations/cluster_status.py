@@ -9,12 +9,15 @@ from math import isinf
 from typing import Any, TypeVar
 
 from kafka.errors import KafkaError
+from prometheus_client.parser import text_string_to_metric_families
 
 from encoder.errors import NewsiftError
 from newsift.collect.state import list_collectors
 from newsift.operations.seed_rows import resolve_state, rows_of
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
+from newsift.operations.workers import ANSWER_ERRORS, ANSWER_S, ask_worker, worker_addresses
+from newsift.statistics.counts import Tally, count_posts
 from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.config import Config, MatchingConfig
 from worker.config.rules import ALL
@@ -26,6 +29,7 @@ from worker.stream.offsets import Backlog
 RATE_INTERVAL_S = 1.0
 MAX_COORDINATOR_S = 5.0  # A new Kafka needs this time to name a group's coordinator.
 RETRY_PAUSE_S = 0.2
+CONTROL_POSTS, MATCHED_POSTS = "newsift_control_posts_total", "newsift_posts_matched_total"
 STATES_WITH_REASON = ("refused", "stale", "unknown")
 
 Row = dict[str, Any]
@@ -106,10 +110,38 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "hourly": hourly_rates(cluster, config),
         "collectors": list(list_collectors()),
         "reader": _reader(config.matching),
+        "control": read_control(config, lambda: cluster.cluster_id),
         "seeds": count_seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _json_offsets(now.matches)},
         "dead_letters": {"topic": topics.rejected, "end_offsets": _json_offsets(now.rejected)},
     }
+
+
+def read_control(config: Config, cluster_id: Callable[[], str]) -> Row | None:
+    """What skimming loses, by the posts that the workers read as a control; None without workers.
+
+    Counts since the workers started; with the interval of the posts that would have matched.
+    """
+    counts, answers = Counter[str](), 0
+    for worker in worker_addresses(config, cluster_id):
+        with suppress(*ANSWER_ERRORS):
+            status, page = ask_worker(worker, "/metrics", ANSWER_S)
+            for family in text_string_to_metric_families(page.decode() if status == 200 else ""):
+                for sample in family.samples:
+                    if sample.name == CONTROL_POSTS:
+                        counts[sample.labels.get("state", "")] += int(sample.value)
+                    elif sample.name == MATCHED_POSTS:
+                        counts["matched"] += int(sample.value)
+                        answers += 1
+    if not answers:
+        return None
+    read = min(counts["read"], counts["skimmed"])
+    lost = min(counts["lost"], read)
+    low, value, high = count_posts([Tally(counts["skimmed"], lost, read - lost)], stopped=False)
+    return {
+        "skimmed": counts["skimmed"], "read": read, "would_match": lost,
+        "matched": counts["matched"], "lost": round(value), "low": round(low), "high": round(high),
+    }  # fmt: skip
 
 
 def _reader(matching: MatchingConfig) -> Row:

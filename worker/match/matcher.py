@@ -8,7 +8,7 @@ their scores stay in a core's cache.
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
@@ -52,6 +52,8 @@ class SeedPairs:
     hits: I64  # [k], how many posts match every seed
     nears: NearMissRows | None = None  # only on request
     by_link: NDArray[np.bool_] | None = None  # [m], whether the post links to the seed's page
+    # [h, 2], posts and events that may reach the lowest of some edges
+    reached: I64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
 
 class Lists(NamedTuple):
@@ -313,11 +315,12 @@ class Matcher:
         rows, seeds = pairs.T
         order = np.lexsort((seeds, -scores, rows))
         order = order[rank_mask(rows[order], self._most)]
-        nears = None
-        if self._edges is not None:
-            candidates = np.concatenate([block.near_candidates for block in blocks])
-            nears = near_misses_among(candidates, self._edges, posts, times, self.seeds)
-        return SeedPairs(rows[order], seeds[order], scores[order], best, counts, hits, nears)
+        reached, nears = np.concatenate([block.near_candidates for block in blocks]), None
+        if self._edges is not None and self._edges.has_strata:
+            nears = near_misses_among(reached, self._edges, posts, times, self.seeds)
+        return SeedPairs(
+            rows[order], seeds[order], scores[order], best, counts, hits, nears, reached=reached
+        )
 
     def _split(self, seeds: SeedSet) -> Iterator[SeedPart]:
         vectors = seeds.vectors

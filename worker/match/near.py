@@ -6,7 +6,7 @@ shares of the background reach. A post's stratum for an event is that of its nea
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from secrets import token_hex
 from threading import Lock
@@ -26,9 +26,15 @@ from worker.seeds.set import SeedSet
 
 MAX_EVENTS = 32  # Events with a profile come first, then others by name.
 MAX_SEEDS = 256  # of all these events together
-StratumEnds = dict[tuple[str, str], tuple[float, ...]]  # by a seed's id and version
+StratumEnds = dict[tuple[str, str], tuple[float, ...]]  # and floors, by a seed's id and version
 # The score that this share of the background reaches with each seed: [k].
 BackgroundThresholds = Callable[[Embeddings, float], F32]
+ControlFloors = Callable[[Embeddings], F32]
+
+
+def no_floors(rows: Embeddings) -> F32:
+    """No post is read as a control: [k]."""
+    return np.full(len(rows), np.inf, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +45,9 @@ class Edges:
     starts: I64  # [e + 1], where an event's seeds begin among these:
     seeds: I64  # [m], by their places in the set
     edges: F32  # [m, 1 + s], falling: the threshold, then the lower end of each stratum
+    floors: F32  # [m], the approximate score of control posts, or infinity
     marks: tuple[object, ...] = ()  # [e], what the scores and the strata of an event depend on
+    nonce: str = ""  # keys which control posts are read
 
     @classmethod
     def build(
@@ -48,23 +56,35 @@ class Edges:
         thresholds_at: BackgroundThresholds,
         rates: Sequence[float],
         earlier: StratumEnds,
+        floors_at: ControlFloors = no_floors,
     ) -> tuple[Self, StratumEnds]:
-        """Returns the edges, and the lower ends of the strata for the next set."""
+        """Returns the edges, and the lower ends of the strata and the floors for the next set."""
         places_of = _choose_events(seeds)
         places = [place for event_places in places_of.values() for place in event_places]
         names = [(seeds.seeds[place].id, seeds.seeds[place].version) for place in places]
         new = [n for n, name in enumerate(names) if name not in earlier]
         rows = seeds.vectors[np.array([places[n] for n in new], np.int64)]
-        fresh = np.array([thresholds_at(rows, rate) for rate in rates] if new else [], np.float32).T
+        found = [*(thresholds_at(rows, rate) for rate in rates), floors_at(rows)] if new else []
+        fresh = np.array(found, np.float32).T
         every = earlier | {names[n]: tuple(low.tolist()) for n, low in zip(new, fresh, strict=True)}
-        table = np.array([every[name] for name in names], np.float32).reshape(-1, len(rates))
+        table = np.array([every[name] for name in names], np.float32).reshape(-1, len(rates) + 1)
         thresholds = seeds.thresholds[np.array(places, np.int64)][:, None]
-        edges = np.minimum.accumulate(np.hstack([thresholds, table]), axis=1)  # [m, 1 + s]
+        edges = np.minimum.accumulate(np.hstack([thresholds, table[:, :-1]]), axis=1)  # [m, 1 + s]
         starts = np.cumsum([0, *map(len, places_of.values())]).astype(np.int64)
         marks_of_seeds = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
         marks = tuple(marks_of_seeds[begin:end] for begin, end in pairwise(starts.tolist()))
-        result = cls(tuple(places_of), starts, np.array(places, np.int64), edges, marks)
+        seeds_at = np.array(places, np.int64)
+        result = cls(tuple(places_of), starts, seeds_at, edges, table[:, -1], marks)
         return result, {name: every[name] for name in names}
+
+    @property
+    def has_strata(self) -> bool:
+        return int(self.edges.shape[1]) > 1
+
+    @property
+    def of_control(self) -> Self:
+        """Posts that reach these, and no skim threshold, are a control's."""
+        return replace(self, edges=self.floors[:, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +175,9 @@ class NearWatch:
     An event whose seeds, profile or thresholds change starts again: its scores are different.
     """
 
-    def __init__(self, automatic: AutomaticThresholds) -> None:
+    def __init__(self, automatic: AutomaticThresholds, control: bool = False) -> None:
+        """With `control`, some posts are read that are only to be skimmed."""
+        self._control = control
         self._automatic, self._lock = automatic, Lock()
         self._seeds: SeedSet | None = None
         self._edges: Edges | None = None
@@ -184,7 +206,11 @@ class NearWatch:
     def _build(self, seeds: SeedSet) -> tuple[Edges, StratumEnds]:
         automatic = self._automatic
         rates = automatic.near_rates or STRATUM_RATES
-        return Edges.build(seeds, automatic.scores_reached, rates, self._earlier_ends)
+        floors_at = automatic.control_floors if self._control else no_floors
+        edges, ends = Edges.build(
+            seeds, automatic.scores_reached, rates, self._earlier_ends, floors_at
+        )
+        return replace(edges, nonce=self._nonce), ends
 
     def add(
         self, edges: Edges, nears: Sequence[tuple[list[Post], NearMissRows]], posts: int

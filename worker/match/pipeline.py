@@ -36,6 +36,7 @@ from worker.match.records import (
     to_match,
     to_match_record,
 )
+from worker.match.reservoir import is_control_read
 from worker.posts.compare import as_text, compared_text
 from worker.posts.outcome import Unreadable
 from worker.posts.read import (
@@ -111,6 +112,8 @@ class Outcome:
     posts_by_event: Counter[str] = field(default_factory=Counter)
     stories: Counter[str] = field(default_factory=Counter)  # new story groups by event
     nears: list[tuple[list[Post], NearMissRows]] = field(default_factory=list)  # near misses
+    # Control posts: all (skimmed), those that are read, and would-be matches among these (lost).
+    control: Counter[str] = field(default_factory=Counter)
     best: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
 
@@ -321,21 +324,35 @@ class Pipeline:
         seeds = matcher.seeds
         times = batch.times(rows)
 
-        def match(at: Sequence[int]) -> tuple[list[Record], Matched]:
+        def match(at: Sequence[int]) -> tuple[list[Record], Matched, Counter[str]]:
             part = slice(at[0], at[-1] + 1)
             texts = [compared_text(batch.posts[row], self._made.compare) for row in rows[part]]
             linked = batch.linked_pairs(rows[part])
             matched = matcher.match(texts, posts[part], times[part], linked)
-            return self._records(batch, rows[part], matched.pairs, seeds, now), matched
+            control = self._read_control(batch, rows[part], matched, matcher)
+            return self._records(batch, rows[part], matched.pairs, seeds, now), matched, control
 
         for at, result in bisect_failures(match, range(len(rows))):
             if isinstance(result, Exception):
                 self._reject_failed(batch, rows[at[0]], result, "compared", seeds)
             else:
-                records, matched = result
+                records, matched, control = result
+                batch.outcome.control.update(control)
                 batch.match(records, matched, seeds)
                 batch.outcome.read_by_star += len(matched.rows) if matcher.skims else 0
                 batch.note_near(rows[at[0] : at[-1] + 1], matched.pairs.nears)
+
+    def _read_control(
+        self, batch: BatchState, rows: Sequence[int], matched: Matched, matcher: PostMatcher
+    ) -> Counter[str]:
+        """Reads a few of the posts that nearly were read, to see what skimming loses."""
+        every = [rows[at] for at in matched.control.tolist()]
+        drawn = [row for row in every if is_control_read(batch.posts[row], matcher.nonce)]
+        lost = 0
+        if drawn:
+            texts = [compared_text(batch.posts[row], self._made.compare) for row in drawn]
+            lost = matcher.read_control(texts, batch.times(drawn))
+        return Counter(skimmed=len(every), read=len(drawn), lost=lost)
 
     def _records(
         self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,

@@ -1,7 +1,7 @@
 """Two readers: every post is skimmed, and those that may match are read."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Matched:
     pairs: SeedPairs
     rows: I64  # the posts that these are vectors of, rising: those that were read
     vectors: Embeddings
+    # the posts that reach a control floor, and were not read
+    control: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def matching(self) -> Embeddings:
@@ -53,9 +55,16 @@ class PostMatcher:
         self.skims = skim_thresholds is not None
         threads = options.threads
         if skim_thresholds is not None:
-            self._sieve = Matcher(seeds, threads, 1, thresholds=skim_thresholds)
+            has_floors = options.edges is not None and np.isfinite(options.edges.floors).any()
+            control = options.edges.of_control if options.edges and has_floors else None
+            self._sieve = Matcher(seeds, threads, 1, control, skim_thresholds)
         most = UNLIMITED if self.skims else options.most
         self._judge = Matcher(seeds, threads, most, options.edges)
+
+    @property
+    def nonce(self) -> str:
+        """Keys which control posts are read."""
+        return self._options.edges.nonce if self._options.edges else ""
 
     def match(
         self, texts: Sequence[str], posts: Embeddings, times: I64, linked: I64 = NO_PAIRS
@@ -97,7 +106,12 @@ class PostMatcher:
         near = NearMissRows.concat(nears) if self._options.edges is not None else None
         matching, of_seeds = pairs.T
         exact = np.concatenate(scores)
-        return Matched(SeedPairs(matching, of_seeds, exact, best, counts, hits, near), rows, read)
+        result = SeedPairs(matching, of_seeds, exact, best, counts, hits, near)
+        return Matched(result, rows, read, np.setdiff1d(skimmed.reached[:, 0], rows))
+
+    def read_control(self, texts: Sequence[str], times: I64) -> int:
+        """How many of these posts would match if they were read; none of them does."""
+        return int((self._judge.match(self._read(texts), times).counts > 0).sum())
 
     def _with_links(self, matched: Matched, posts: Embeddings, linked: I64) -> Matched:
         """Adds the pairs that match by a link; they are listed before others."""

@@ -32,6 +32,14 @@ def draw_key(post_id: PostId, nonce: str = "") -> str:
     return json_digest([nonce, *post_id] if nonce else list(post_id))
 
 
+CONTROL_EVERY = 50
+
+
+def is_control_read(post: Post, nonce: str) -> bool:
+    """Whether the post is the one of CONTROL_EVERY that is read, if it is a control post."""
+    return hash(f"{nonce} control {post.platform} {post.id}") % CONTROL_EVERY == 0
+
+
 class NearMiss(msgspec.Struct, frozen=True):
     post: Post
     score: float

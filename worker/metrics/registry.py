@@ -56,6 +56,7 @@ class BatchHistogram(Collector):
 
 
 STAGES = ("wait", "decode", "encode", "read", "match", "group", "produce", "commit")
+CONTROL_STATES = ("skimmed", "read", "lost")
 PASSED_OVER = ("no_post", "no_words", "other_language", "no_seeds")
 TOPICS = ("posts", "seeds")
 PAUSE_REASONS = ("backlog", "output", "control")
@@ -106,6 +107,9 @@ METRICS = (
     _metric("posts_read_total", Counter, "Messages read from the topic of posts"),
     _metric("posts_read_by_star_total", Counter,
          "Posts that were read by the transformer, since they may match"),
+    _metric("control_posts_total", Counter,
+         "Posts that nearly were read: all, those read as a control, and those that would match",
+         "state", CONTROL_STATES),
     _metric("background_share_read", Gauge,
          "Share of the background's posts that the present seeds would have read"),
     _metric("posts_matched_total", Counter, "Posts that matched at least one seed"),
@@ -183,6 +187,8 @@ class Metrics:
         self._collectors["posts_read_by_star_total"].inc(outcome.read_by_star)
         self._collectors["posts_matched_total"].inc(outcome.matched)
         self._collectors["posts_linking_total"].inc(outcome.linking)
+        for state, n in outcome.control.items():
+            self._collectors["control_posts_total"].labels(state).inc(n)
         self._collectors["posts_without_seeds_total"].inc(outcome.without_seeds)
         self._collectors["posts_passed_over_total"].labels("no_seeds").inc(outcome.without_seeds)
         for why, n in outcome.passed_over.items():

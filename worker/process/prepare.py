@@ -117,7 +117,7 @@ class WorkerParts:
         config = self._config
         self.metrics.model(enc.digest, enc.path, enc.model.mix)
         pipeline, self._embedder = build_pipeline(enc, config, perf_counter, MATCH_THREADS)
-        near = NearWatch(self._embedder.automatic)
+        near = NearWatch(self._embedder.automatic, control=True)
         output = Output(self.delivery, config.topics)
         self.flow = Flow(
             Matching(pipeline, near), self._seeds, output, self._ledger, self._tenures, self.metrics

@@ -12,13 +12,19 @@ from encoder.embeddings import EVERY_POST, Background, Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from worker.seeds.background import OwnBackground, calibrating_rows
+from worker.seeds.background import (
+    MIN_TAIL_POSTS,
+    OwnBackground,
+    calibrating_rows,
+    tail_size,
+)
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
 from worker.seeds.vectors import SeedVectors
 
 Reader = Literal["read", "skim"]
 RATE, READ_FACTOR = 0.001, 5.0
+CONTROL_RATE = 0.05  # The control floor is the approximate score that this share reaches.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,12 @@ class AutomaticThresholds:
         if len(self.background) * rate < 1:
             return np.full(len(rows), np.inf, np.float32)  # nobody can tell
         return self._enc.thresholds(rows, rate, self.judging, skim=self.skims_alone)
+
+    def control_floors(self, rows: Embeddings) -> F32:
+        """The approximate scores from which on some posts are read as a control: [k]."""
+        if not self.reads or tail_size(len(self.background), CONTROL_RATE) < MIN_TAIL_POSTS:
+            return np.full(len(rows), np.inf, np.float32)
+        return self._enc.thresholds(rows, CONTROL_RATE, self.background.skim, skim=True)
 
     @property
     def judging(self) -> Embeddings:

@@ -1,12 +1,18 @@
 import json
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from newsift.operations.cluster_status import OffsetSnapshot, message_rates
 from tests.broker.clients import consumer, polled, until
+from tests.newsift.worker_web import answering
 from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from tests.worker.fake_command import Command
+from worker.match.pipeline import Outcome
+from worker.metrics.registry import Metrics
 from worker.stream.offsets import Backlog
 
 GROUP = "newsift-ingest"
@@ -74,3 +80,28 @@ def test_posts_that_are_gone_are_no_lag() -> None:
     """Retention may outrun a group, and a new group begins with the first post that is there."""
     now = OffsetSnapshot(0.0, {0: Backlog(90, 20, 100), 1: Backlog(5, None, 9)}, None, None)
     assert now.lag == {0: 10, 1: 4}
+
+
+def test_what_skimming_loses_is_estimated_from_what_the_workers_read(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert status(newsift)["control"] is None  # no worker answers
+    metrics = Metrics()
+    control = Counter(skimmed=4_000, read=80, lost=2)
+    metrics.batch(Outcome(matched=70, control=control))
+    page = b"HTTP/1.1 200 OK\r\n\r\n" + metrics.render()
+    with (
+        answering(page) as one,
+        answering(page) as other,
+        answering(b"HTTP/1.1 200 OK\r\n\r\n\xff") as odd,
+    ):
+        monkeypatch.setenv("NEWSIFT_DESK__WORKERS", f"{one},{other},{odd}")
+        result, table = status(newsift)["control"], newsift("status").out
+    named = 8_000, np.arange(8_001), 160  # of two workers: 4 of 160
+    above, below = stats.hypergeom.sf(3, *named), stats.hypergeom.cdf(4, *named)
+    possible = np.flatnonzero((above > 0.05) & (below > 0.05))
+    assert result == {
+        "skimmed": 8_000, "read": 160, "would_match": 4, "matched": 140, "lost": 200,
+        "low": possible[0], "high": possible[-1],
+    }  # fmt: skip
+    assert f"about 200 posts ({possible[0]:,} to {possible[-1]:,})" in table

@@ -19,6 +19,7 @@ from worker.match.pipeline import Pipeline
 from worker.match.readers import MatchOptions, PostMatcher, ReadTexts, share_read
 from worker.match.reading import PORTION_LETTERS, PostReader
 from worker.match.records import RecordRules
+from worker.match.reservoir import is_control_read
 from worker.posts.outcome import Post
 from worker.posts.read import PostRules, Reason
 from worker.seeds.automatic import Reader, ThresholdRules
@@ -203,6 +204,50 @@ def test_near_misses_are_posts_that_were_read() -> None:
     assert result.pairs.nears is not None
     assert len(result.pairs.nears.posts) > 0
     assert set(result.pairs.nears.posts.tolist()) <= set(result.rows.tolist())
+
+
+def test_control_posts_are_those_of_a_slow_loop_and_never_match() -> None:
+    texts = [*background(300), *ARTICLES.values()]
+    embedder = SeedEmbedder(two_readers(), ThresholdRules(0.01, read_factor=2))
+    seeds = embedder.make(book_of(**{n: {"text": t} for n, t in ARTICLES.items()}).snapshot())
+    Q, P = two_readers().skim(texts), two_readers().posts(texts)
+    near, exact = Q.similarity(seeds.embeddings), P.similarity(seeds.embeddings)
+    both = two_readers().background.skim.similarity(seeds.embeddings)
+    floors = np.sort(both, axis=0)[-round(0.05 * len(both))]
+    assert seeds.skim_thresholds is not None
+    is_read = (near >= seeds.skim_thresholds).any(axis=1)
+    controls = np.flatnonzero((near >= floors).any(axis=1) & ~is_read).tolist()
+    lost = [row for row in controls if (exact[row] >= seeds.thresholds).any()]
+    assert lost
+
+    letters = [mail(str(n), text, offset=n) for n, text in enumerate(texts)]
+    pipelines = Pipeline(two_readers()), Pipeline(two_readers())
+    edges = [NearWatch(embedder.automatic, control).edges(seeds) for control in (False, True)]
+    without, outcome = (
+        pipeline.run(letters, seeds, lambda: "now", own)
+        for pipeline, own in zip(pipelines, edges, strict=True)
+    )
+    assert outcome.records == without.records
+    assert outcome.read_by_star == without.read_by_star == is_read.sum()
+    assert outcome.best.tolist() == without.best.tolist()
+    assert without.control.total() == 0
+    drawn = [
+        row for row in controls if is_control_read(Post(str(row), "plain", ""), edges[1].nonce)
+    ]
+    assert outcome.control == {
+        "skimmed": len(controls), "read": len(drawn), "lost": len({*drawn} & {*lost})
+    }  # fmt: skip
+    matcher = PostMatcher(reading(two_readers()), seeds, MatchOptions(edges=edges[1]))
+    times = np.zeros(len(texts), np.int64)
+    assert matcher.match(texts, Q, times).control.tolist() == controls
+    assert matcher.read_control([texts[row] for row in controls], times[controls]) == len(lost)
+
+
+def test_a_control_reads_one_post_in_fifty() -> None:
+    posts = [Post(str(n), "x", "") for n in range(20_000)]
+    chosen, again, other = ([is_control_read(post, n) for post in posts] for n in ("a", "a", "b"))
+    assert 300 < sum(chosen) < 500
+    assert chosen == again != other
 
 
 class Failing(Counting):

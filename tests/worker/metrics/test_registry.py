@@ -25,6 +25,7 @@ from worker.posts.read import Reason
 STABLE = {
     "newsift_posts_read_total": "", "newsift_posts_read_by_star_total": "",
     "newsift_posts_matched_total": "", "newsift_background_share_read": "",
+    "newsift_control_posts_total": "state",
     "newsift_posts_linking_total": "", "newsift_posts_passed_over_total": "why",
     "newsift_posts_without_seeds_total": "",
     "newsift_posts_rejected_total": "reason", "newsift_matches_total": "event",
@@ -133,7 +134,8 @@ def test_a_batch_is_counted() -> None:
     metrics = Metrics()
     metrics.name_events(["fire", "flood"])
     batch = Outcome(
-        read=10, read_by_star=6, matched=2, without_seeds=1, passed_over=Counter(no_post=3),
+        read=10, read_by_star=6, control=Counter(skimmed=5, read=1), matched=2,
+        without_seeds=1, passed_over=Counter(no_post=3),
         rejected=Counter({Reason.BAD_JSON: 2}), events=Counter(fire=4, flood=1),
         best=np.array([0.31, 0.33, 1, np.nan, -0.5], np.float32),
         seconds={"decode": 0.25, "encode": 0.5, "match": 0.125},
@@ -142,6 +144,8 @@ def test_a_batch_is_counted() -> None:
         metrics.batch(batch, latency=[0.004, 0.2])
     assert by_name(metrics).items() >= {
         "posts_read_total": 20, "posts_read_by_star_total": 12, "posts_matched_total": 4,
+        "control_posts_total skimmed": 10, "control_posts_total read": 2,
+        "control_posts_total lost": 0,
         "posts_without_seeds_total": 2,
         "posts_passed_over_total no_post": 6, "posts_passed_over_total no_seeds": 2,
         "posts_rejected_total bad_json": 4,
