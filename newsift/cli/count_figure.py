@@ -16,7 +16,7 @@ from worker.text import one_line, shorten
 
 SIZE = 7.2, 3.2  # inches
 BLUE, GREY = "#0072b2", "#d5d5d5"
-MAX_TITLE_CHARS = 70
+MAX_TITLE_CHARS = 40
 SETTINGS: Any = {
     "svg.hashsalt": "newsift", "svg.fonttype": "path", "savefig.dpi": 200, "font.size": 9,
     "axes.spines.top": False, "axes.spines.right": False,
@@ -56,7 +56,7 @@ def draw_counts(event: str, series: CountSeries, step: int, kind: str) -> bytes:
         axes.set_ylim(bottom=0)
         axes.set_ylabel("posts")
         axes.set_title(shorten(one_line(event), MAX_TITLE_CHARS), loc="left")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
         out = BytesIO()
         omitted = {"svg": "Date", "png": "Software"}[kind]
         figure.savefig(out, format=kind, metadata={omitted: None})
