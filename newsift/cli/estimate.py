@@ -60,8 +60,8 @@ def estimate(
     matches: by those that are off, and by the near misses that are on the event. Posts that were
     not read, or that score lower, are not counted.
     """
-    if as_csv and as_json:
-        raise click.UsageError("--json and --csv exclude each other")
+    if as_csv and (as_json or out):
+        raise click.UsageError("--csv prints the labelled posts; leave out --json and --out")
     check_names(EVENT=event)
     if out is not None:
         check_targets({"--out": out}, [])

@@ -26,7 +26,7 @@ from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.match.reservoir import NearMiss, Stratum, merge_strata
 from worker.posts.outcome import PostId
-from worker.posts.times import HOUR_MS, milliseconds, rfc3339, utc
+from worker.posts.times import HOUR_MS, LAST_MS, milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
 
 MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 50 MB
@@ -50,7 +50,7 @@ class MatchRows:
         key = frame_key(match.candidate.post_id, nonce)
         self.keys.append(key)
         self.scores.append(match.candidate.score)
-        self.times.append(record.source.timestamp)
+        self.times.append(min(max(record.source.timestamp, -1), LAST_MS))
         self.groups.append(frame_key(name, nonce) if name else key)
         self.processed.append(milliseconds(utc(record.processed_at)))
         scored_by = record.seed_set, record.model
@@ -156,6 +156,9 @@ def draw_queue(
     near = source.near_misses(scored_by, posts, until)
     cut, strata = plan_strata(posts, near.count, len(near.kept), request.labels)
     frame = CountFrame(nonce, request.start, until, cut, strata, scored_by, ())
+    notify(
+        f"a new draw: {frame.planned:,} of {frame.matches:,} matches and {frame.near:,} near misses"
+    )
     return _freeze(source, frame, posts, near.kept, profile)
 
 

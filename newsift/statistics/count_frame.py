@@ -35,7 +35,7 @@ from newsift.statistics.labels import (
 )
 from worker.posts.times import milliseconds, rfc3339, utc
 
-LOTTERIES: tuple[StratumName, ...] = ("upper", "lower", "near")  # strata in which chance decides
+SAMPLED: tuple[StratumName, ...] = ("upper", "lower", "near")  # the strata that chance draws from
 VERDICTS = get_args(Verdict)
 MAX_PERIODS = 10_000  # Between the first and the last of more, empty ones are left out.
 
@@ -165,24 +165,22 @@ def count_series(
     sizes = {
         name: _count_periods(posts.times[division.rows(name)], step) for name in ("upper", "lower")
     } | {"near": _scale(near_hours, frame.near, step)}
-    lotteries = {
-        name: Lottery.of(
+    strata = {
+        name: StratumTallies.of(
             frame.strata[name][0],
             [post for post in frame.posts if post.draw.stratum == name],
             sizes[name],
             step,
         )
-        for name in LOTTERIES
+        for name in SAMPLED
         if name in frame.strata
     }
-    stories = _Stories(frame, posts, division, step)
-    wholes = [lottery.whole for lottery in lotteries.values()]
+    stories = _CertainGroups(frame, posts, division, step)
+    wholes = [stratum.whole for stratum in strata.values()]
     matches, near = _count_periods(posts.times, step), sizes["near"]
 
     def period(start: int) -> PeriodCount:
-        pairs = [
-            (lottery.whole, lottery.parts.get(start, Tally(0))) for lottery in lotteries.values()
-        ]
+        pairs = [(stratum.whole, stratum.parts.get(start, Tally(0))) for stratum in strata.values()]
         parts, known = [part for _, part in pairs], stories.parts(start)
         labels = sum(part.labels for part in parts) + stories.labels[start]
         return PeriodCount(
@@ -199,7 +197,7 @@ def count_series(
         tuple(map(period, _starts(matches | near, step))),
         stopped,
         labels_missing(wholes) + stories.missing,
-        chance_of_constant_precision([lottery.parts for lottery in lotteries.values()]),
+        chance_of_constant_precision([stratum.parts for stratum in strata.values()]),
     )
 
 
@@ -227,7 +225,7 @@ def _starts(counts: Mapping[int, int], step: int) -> Iterable[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lottery:
+class StratumTallies:
     """A stratum of which posts were drawn by chance: as a whole, and by period."""
 
     whole: Tally
@@ -248,7 +246,7 @@ class Lottery:
         return cls(replace(whole, size=max(size, whole.labels)), parts)
 
 
-class _Stories:
+class _CertainGroups:
     """The story groups that are asked for with certainty: answered, or not yet."""
 
     def __init__(self, frame: CountFrame, posts: FramePosts, division: Division, step: int) -> None:

@@ -23,6 +23,7 @@ MAX_SAMPLE = 200  # near misses of a stratum
 MAX_TEXT_CHARS = 2_000
 MAX_FIELD_CHARS = 300
 MAX_ID_CHARS = 1_000  # A post with a longer id is counted, but not sampled.
+CONTROL_EVERY = 50  # One control post of so many is read.
 MAX_HOURS = 31 * 24  # that are counted apart; the latest ones
 MAX_PRIORITY = np.iinfo(np.uint64).max
 
@@ -32,11 +33,8 @@ def draw_key(post_id: PostId, nonce: str = "") -> str:
     return json_digest([nonce, *post_id] if nonce else list(post_id))
 
 
-CONTROL_EVERY = 50
-
-
 def is_control_read(post: Post, nonce: str) -> bool:
-    """Whether the post is the one of CONTROL_EVERY that is read, if it is a control post."""
+    """Whether a control post is read; decided by a keyed hash, as nobody may choose it."""
     return hash(f"{nonce} control {post.platform} {post.id}") % CONTROL_EVERY == 0
 
 
@@ -133,8 +131,8 @@ class NearMisses:
         """The one next to the threshold first."""
         cells = self._cells[event]
         strata_of_event = []
-        parts = (self._count[cells].tolist(), self._samples[cells], self._hours[cells])
-        for count, sample, hours in zip(*parts, strict=True):
+        counts, samples = self._count[cells].tolist(), self._samples[cells]
+        for count, sample, hours in zip(counts, samples, self._hours[cells], strict=True):
             places = tuple(sorted(sample))
             kept = tuple(sample[priority] for priority in places)
             strata_of_event.append(Stratum(count, kept, places, dict(hours)))
