@@ -1,0 +1,106 @@
+import json
+from typing import Any
+
+from msgspec import structs
+
+from newsift.operations.counts import MatchRows
+from newsift.operations.events import PromiseTarget
+from newsift.operations.labels import AnswerLog, FrozenQueue, event_match
+from newsift.operations.promises import weigh_evidence
+from newsift.statistics.count_draw import frame_key
+from newsift.statistics.labels import CountDraw, FrozenStrata, Label, QueueName
+from newsift.statistics.queues import Candidate, CountQueue, Question
+from tests.worker.event_profiles import profile
+from tests.worker.judged_matches import drawn, match
+from worker.posts.outcome import Post
+from worker.posts.times import LAST_MS, milliseconds
+from worker.seeds.profile import Profile
+
+AT = "2026-03-01T10:00:00.000Z"
+NAMES = [str(n) for n in range(60)]
+FRAME = FrozenStrata(AT, 0.4, {"upper": (60, 40)})
+
+
+def post(name: str) -> Post:
+    return Post(name, "x", "rain")
+
+
+def question(name: str) -> Question:
+    draw = CountDraw("upper", 1, 0, FRAME)
+    return Question(Candidate(post(name), 0.5), "count", 40 / 60, QueueName("a", AT), draw)
+
+
+def label(name: str, **changes: Any) -> Label:
+    made = Label("on", "storm", post(name), "ann", AT, "certify", 0.5)
+    return structs.replace(made, **changes)
+
+
+def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_back() -> None:
+    records: list[tuple[bytes, bytes | None]] = []
+    of_draw = {"drawn": "count", "queue": QueueName("a", AT)}
+    before = [
+        label("1"),
+        label("2", **of_draw),
+        label("3", **of_draw | {"queue": QueueName("b", AT)}),
+    ]
+    queue = CountQueue([question(name) for name in "123"], "a")
+    frozen = FrozenQueue(queue, {}, None, ("ab", "cd"))
+    log = AnswerLog("storm", "ann", frozen, before, lambda *record: records.append(record))
+    assert log.verdicts() == {("x", "2"): True}
+    first = queue.next(log.verdicts())
+    assert first == question("1")
+    made = log.answer(first, "off")
+    assert (made.drawn, made.count, made.seed_set, made.model) == (
+        "count", first.count, "ab", "cd"
+    )  # fmt: skip
+    following = queue.next(log.verdicts())
+    assert following
+    assert following.candidate.post.id == "3"
+    log.undo()
+    assert records == [(made.key, made.value), (before[0].key, before[0].value)]
+    assert log.verdicts() == {("x", "2"): True}
+
+
+def test_rows_hold_what_any_record_says() -> None:
+    rows = MatchRows()
+    for name, timestamp, seeds, processed in (
+        ("1", 5, "old", "2026-03-02T00:00:00Z"), ("2", 2**63, "new", "2026-03-03T00:00:00Z"),
+        ("2", 7, "new", "2026-03-03T00:00:00Z"), ("3", -(2**60), "new", "2026-03-04T00:00:00Z"),
+        ("4", 9, "new", "never"),
+    ):  # fmt: skip
+        record = json.loads(match(name, group="g"))
+        record |= {"seed_set": seeds, "processed_at": processed}
+        record["source"]["timestamp"] = timestamp
+        found = event_match(json.dumps(record).encode(), "storm")
+        assert found
+        rows.add(found, "n")
+    assert rows.newest == (("new", "cd"), milliseconds("2026-03-04T00:00:00Z"))
+    posts = rows.select(("new", "cd"), milliseconds("2026-03-03T00:00:00Z"))
+    by_key = dict(zip(posts.keys.tolist(), posts.times.tolist(), strict=True))
+    assert by_key == {frame_key(("x", "2"), "n"): LAST_MS, frame_key(("x", "4"), "n"): 9}
+    assert set(posts.groups.tolist()) == {frame_key("g", "n")}
+    assert not len(rows.select(("gone", "cd"), LAST_MS))
+
+
+def test_labels_of_a_count_serve_a_promise_where_its_walk_meets_them() -> None:
+    made = Profile(**profile("storm", {"flood": "river flood"}))
+    found = (
+        event_match(match(n, seed_id=made.id, seed_version=made.version), "storm") for n in NAMES
+    )
+    matches = {each.candidate.post_id: each for each in found if each}
+    order, queue = drawn(NAMES), QueueName("", AT)
+    walked = [label(name, queue=queue) for name in order]
+    mixed = [
+        label(name, drawn="count", queue=QueueName("a", AT)) if n % 2 else walked[n]
+        for n, name in enumerate(order)
+    ]
+    given = [
+        structs.replace(each, drawn="given") if n % 2 else each for n, each in enumerate(mixed)
+    ]
+    target = PromiseTarget.for_profile(made)
+    expected, result, less = (
+        weigh_evidence(labels, matches, made, target) for labels in (walked, mixed, given)
+    )
+    assert result == expected
+    assert expected.threshold is not None
+    assert less.threshold is None
