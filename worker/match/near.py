@@ -74,7 +74,8 @@ class Edges:
         marks_of_seeds = [[*name, *edge] for name, edge in zip(names, edges.tolist(), strict=True)]
         marks = tuple(marks_of_seeds[begin:end] for begin, end in pairwise(starts.tolist()))
         seeds_at = np.array(places, np.int64)
-        result = cls(tuple(places_of), starts, seeds_at, edges, table[:, -1], marks)
+        floors = table[:, -1] + np.float32(seeds.raised)  # as the skim thresholds are
+        result = cls(tuple(places_of), starts, seeds_at, edges, floors, marks)
         return result, {name: every[name] for name in names}
 
     @property

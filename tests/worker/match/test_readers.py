@@ -206,14 +206,18 @@ def test_near_misses_are_posts_that_were_read() -> None:
     assert set(result.pairs.nears.posts.tolist()) <= set(result.rows.tolist())
 
 
-def test_control_posts_are_those_of_a_slow_loop_and_never_match() -> None:
+@pytest.mark.parametrize(
+    "rules", [ThresholdRules(0.01, read_factor=2), ThresholdRules(0.01, total=True, read_factor=2)]
+)
+def test_control_posts_are_those_of_a_slow_loop_and_never_match(rules: ThresholdRules) -> None:
     texts = [*background(300), *ARTICLES.values()]
-    embedder = SeedEmbedder(two_readers(), ThresholdRules(0.01, read_factor=2))
+    embedder = SeedEmbedder(two_readers(), rules)
     seeds = embedder.make(book_of(**{n: {"text": t} for n, t in ARTICLES.items()}).snapshot())
     Q, P = two_readers().skim(texts), two_readers().posts(texts)
     near, exact = Q.similarity(seeds.embeddings), P.similarity(seeds.embeddings)
     both = two_readers().background.skim.similarity(seeds.embeddings)
-    floors = np.sort(both, axis=0)[-round(0.05 * len(both))]
+    floors = np.sort(both, axis=0)[-round(0.05 * len(both))] + np.float32(seeds.raised)
+    assert (seeds.raised > 0) == rules.total
     assert seeds.skim_thresholds is not None
     is_read = (near >= seeds.skim_thresholds).any(axis=1)
     controls = np.flatnonzero((near >= floors).any(axis=1) & ~is_read).tolist()
