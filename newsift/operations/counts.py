@@ -29,7 +29,7 @@ from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, LAST_MS, milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
 
-MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 50 MB
+MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 100 MB
 ScoredBy = tuple[str, str]  # seed set and model
 
 
