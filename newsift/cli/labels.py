@@ -15,6 +15,7 @@ from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrap
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
+from newsift.files.deletions import has_content
 from newsift.files.labels import label_writer, read_labels
 from newsift.files.read import DASH
 from newsift.files.write import check_targets
@@ -157,6 +158,8 @@ class Session:
         paragraphs = [line for line in map(one_line, text.splitlines()) if line]
         if len(paragraphs) > MAX_POST_LINES:
             paragraphs = [one_line(text)]
+        if not has_content(post):
+            click.echo("  this post was deleted, so nobody can be sure: press u")
         for line in (line for part in paragraphs for line in wrap(part, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
         click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEY_HELP}")

@@ -21,13 +21,13 @@ from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.files.deletions import has_content, without_content
-from newsift.operations.counts import draw_queue
 from newsift.operations.labels import (
     LABEL_HEADERS,
     AnswerLog,
     FrozenQueue,
     QueueKind,
     QueueRequest,
+    freeze_queue,
     make_label_topic,
 )
 from newsift.operations.messages import capture
@@ -311,7 +311,7 @@ class LabelQueues:
             self._mirrors.catch_up(cluster)
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            frozen = draw_queue(cluster, self._config, request, labels, profile)
+            frozen = freeze_queue(cluster, self._config, request, labels, profile)
         answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
         return LabelSession(
             frozen, answers, messages, replaced_because, self._clock(), self._is_deleted

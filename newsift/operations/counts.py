@@ -2,20 +2,24 @@
 
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from secrets import token_hex
 
 import numpy as np
 
 from encoder.errors import InputError
+from newsift.files.deletions import DeletedPosts, without_content
+from newsift.operations.deletions import read_deletions
 from newsift.operations.labels import (
     EventMatch,
     FrozenQueue,
     QueueRequest,
     event_match,
     freeze_queue,
+    redact_deleted,
     request_near_answers,
+    without_deleted,
 )
 from newsift.operations.messages import notify
 from newsift.statistics.count_draw import FramePosts, draw_posts, frame_key, plan_strata
@@ -93,13 +97,18 @@ class EventPosts:
                 )
         return rows
 
-    def drawn(self, since: int, nonce: str, keys: Container[int]) -> dict[int, EventMatch]:
-        """The matches with these keys, each at its first."""
+    def drawn(
+        self, since: int, nonce: str, keys: Container[int], deleted: DeletedPosts
+    ) -> dict[int, EventMatch]:
+        """The matches with these keys, each at its first; deleted ones without their content."""
         found: dict[int, EventMatch] = {}
         for match in self.matches(since):
             if (key := frame_key(match.candidate.post_id, nonce)) in keys:
-                found.setdefault(key, match)
+                found.setdefault(key, redact_deleted(match, deleted, self._event))
         return found
+
+    def deletions(self, since: int) -> DeletedPosts:
+        return read_deletions(self._cluster, self._config, since)
 
     def near_misses(self, scored_by: ScoredBy, posts: FramePosts, until: int) -> Stratum:
         """Of all workers and both strata, from the hour of the first match to that of the last."""
@@ -174,17 +183,23 @@ def _freeze(
     source: EventPosts, frame: CountFrame, posts: FramePosts, near: Sequence[NearMiss],
     profile: Profile | None,
 ) -> FrozenQueue:  # fmt: skip
-    """The questions of a frame; posts that are gone by now are left out."""
+    """The questions of a frame; posts that are gone by now are left out.
+
+    A deleted post is asked about without its content: nobody can be sure of it, and it counts so.
+    """
     division = frame.divide(posts)
     drawn = draw_posts(posts, division, frame.planned_of(len(near)))
     keys = {int(posts.keys[post.number]): post for post in drawn if post.stratum != "near"}
-    found = source.drawn(frame.since, frame.nonce, keys)
+    deleted = source.deletions(frame.since)
+    found = source.drawn(frame.since, frame.nonce, keys, deleted)
     questions = list[Question]()
     for post in drawn:
         size, labels = frame.strata[post.stratum]
         if post.stratum == "near":
             miss = near[post.number]
-            candidate, timestamp = Candidate(miss.post, miss.score), miss.timestamp
+            is_deleted = (miss.post.platform, miss.post.id) in deleted
+            shown = without_content(miss.post) if is_deleted else miss.post
+            candidate, timestamp = Candidate(shown, miss.score), miss.timestamp
         elif match := found.get(int(posts.keys[post.number])):
             candidate, timestamp = match.candidate, match.record.source.timestamp
         else:
@@ -223,4 +238,6 @@ def estimate_count(
         near = source.near_misses(frame.scored_by, posts, frame.until)
         if not near.hours:
             notify("no worker tells when near misses came: they are in the total alone")
-    return frame, count_series(frame, posts, near.hours, step)
+    deleted = source.deletions(frame.since)
+    shown = (replace(post, label=without_deleted(post.label, deleted)) for post in frame.posts)
+    return replace(frame, posts=tuple(shown)), count_series(frame, posts, near.hours, step)

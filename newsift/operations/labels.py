@@ -176,12 +176,13 @@ def read_event_matches(
     if left := len(matches) - len(newest_profile):
         notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
     return OrderedDict(
-        (post_id, _redact_deleted(match, deleted, event))
+        (post_id, redact_deleted(match, deleted, event))
         for post_id, match in newest_profile.items()
     )
 
 
-def _redact_deleted(match: EventMatch, deleted: DeletedPosts, event: str) -> EventMatch:
+def redact_deleted(match: EventMatch, deleted: DeletedPosts, event: str) -> EventMatch:
+    """Without the content of a post that was deleted."""
     if match.candidate.post_id not in deleted:
         return match
     return _best_match(redact(match.record), event)

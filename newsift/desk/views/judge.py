@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -24,7 +24,6 @@ from newsift.desk.session import Desk
 from newsift.files.deletions import without_content
 from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import NO_PROFILE, require_event
-from newsift.operations.labels import QueueKind
 from newsift.operations.promises import describe_missing, require_profile, set_promise
 from newsift.operations.times import now_ms, now_text
 from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
@@ -37,18 +36,19 @@ from worker.seeds.profile import Profile
 
 MAX_PEOPLE = 100
 MAX_DISPUTED = 50
+DeskQueueKind = Literal["certify", "learn"]
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class QueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     event: str
     by: str
-    kind: QueueKind = "certify"
+    kind: DeskQueueKind = "certify"
 
 
 class QueueAction(Action, frozen=True, kw_only=True):
     event: str
-    kind: QueueKind
+    kind: DeskQueueKind
     queue: str  # token
 
 
@@ -64,7 +64,7 @@ class LabelRequest(Action, frozen=True, kw_only=True):
 
 
 class AnswerRequest(LabelRequest, frozen=True, kw_only=True):
-    kind: QueueKind
+    kind: DeskQueueKind
     queue: str  # token
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from newsift.files.deletions import encode_deletion
 from newsift.statistics.labels import Label, read_label
 from tests.newsift.cli.test_labels import KEYS, AtTerminal
 from tests.newsift.worker_web import answering
@@ -49,7 +50,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def ask(*keys: str, by: str = "ann") -> str:
-    """Answer questions at a terminal; what was shown at the end."""
+    """Answer questions at a terminal; the last question."""
     args = (
         "labels",
         "ask",
@@ -63,12 +64,12 @@ def ask(*keys: str, by: str = "ann") -> str:
     )
     with AtTerminal(*args, "--by", by) as terminal:
         for key in keys:
-            terminal.hears(KEYS)
+            shown = terminal.hears(KEYS)
             terminal.press(key)
         if not keys or keys[-1] != "q":
             return terminal.hears("for the count are labelled")
         assert terminal.ends_by("q") == 0
-        return terminal.shown
+        return shown
 
 
 def stored(kafka: Kafka) -> list[Label]:
@@ -167,3 +168,23 @@ def test_a_worker_with_newer_seeds_tells_nothing_of_this_frame(
     (label,) = stored(kafka)
     assert label.count
     assert label.count.frame.strata.keys() == {"upper", "lower"}
+
+
+def test_deleted_posts_are_asked_about_and_listed_without_their_content(
+    newsift: Command, kafka: Kafka
+) -> None:
+    kafka.fill(MATCHES, [match_on(n) for n in range(MATCHED)])
+    ask("y", "q")
+    names = [*map(str, range(MATCHED)), *(f"near {n}" for n in range(200))]
+    kafka.fill(MATCHES, [encode_deletion(("x", name), "2026-03-01T11:00:00Z") for name in names])
+    for _ in range(3):
+        question = ask("u", "q")
+        assert "press u" in question
+        assert not {"rain", "hail"} & set(question.split())
+    first, *others = stored(kafka)
+    assert first.post.text
+    assert [label.post.text for label in others] == ["", "", ""]
+    rows = list(csv.DictReader(io.StringIO(newsift("estimate", "storm", "--csv").out)))
+    assert [row["text"] for row in rows] == [""] * 4
+    total = json.loads(newsift("estimate", "storm", "--json").out.splitlines()[-1])
+    assert (total["matches"], total["labels"]) == (MATCHED, 4)
