@@ -24,7 +24,7 @@ from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
 from newsift.operations.workers import kafka_cluster_id
 from newsift.statistics.estimates import DrawnLabels, LabelledScore, weigh_draws
-from newsift.statistics.labels import RANDOM_DRAWS, Label, joint_verdicts, unanimous_verdicts
+from newsift.statistics.labels import Label, joint_verdicts, unanimous_verdicts
 from newsift.statistics.pass_rates import ScoredMatch
 from newsift.statistics.queues import Candidate, current_queue, draw_order
 from worker.config import Config
@@ -209,7 +209,7 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
 
 def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels:
     """Labels drawn at random among the matches of the newest draw."""
-    certifying = [label for label in labels if label.drawn in RANDOM_DRAWS]
+    certifying = [label for label in labels if label.drawn == "certify"]
     name = current_queue(certifying, {story.candidate.post_id for story in matches.stories})
     until = milliseconds(utc(name.until)) if name else -1
     candidates = [

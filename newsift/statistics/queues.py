@@ -235,9 +235,8 @@ class CountQueue:
         return f"{left:,} left of {len(self.questions):,} drawn for the count"
 
 
-Queue = (
-    CertifyQueue | LearnQueue | CountQueue
-)  # without state: the verdicts alone decide the next question
+# Without state: the verdicts alone decide the next question.
+Queue = CertifyQueue | LearnQueue | CountQueue
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:
