@@ -48,7 +48,7 @@ def print_status(report: Row) -> None:
         "reader": _reader(report["reader"]),
         "skimming": _control(report["control"]),
         "seeds": seeds_line(seeds) if seeds else NO_TOPIC,
-        "matches": _output(report["matches"]),
+        "matches": _output(report["matches"]) + _links(report["links"]),
         "dead letters": _output(report["dead_letters"]),
     }  # fmt: skip
     print_fields(lines)
@@ -97,6 +97,12 @@ def _control(control: Row | None) -> str:
         f"would match, beside {control['matched']:,} that do: {control['would_match']:,} of "
         f"{control['read']:,} read as a control"
     )
+
+
+def _links(posts: int | None) -> str:
+    if not posts:
+        return ""
+    return f"; {plural(posts, 'post')} by a link to a story since the workers started"
 
 
 def _output(output: Row) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import isinf
@@ -29,7 +29,9 @@ from worker.stream.offsets import Backlog
 RATE_INTERVAL_S = 1.0
 MAX_COORDINATOR_S = 5.0  # A new Kafka needs this time to name a group's coordinator.
 RETRY_PAUSE_S = 0.2
-CONTROL_POSTS, MATCHED_POSTS = "newsift_control_posts_total", "newsift_posts_matched_total"
+CONTROL_POSTS, MATCHED_POSTS = "newsift_control_posts", "newsift_posts_matched"
+LINKING_POSTS = "newsift_posts_linking"
+COUNTED = (CONTROL_POSTS, MATCHED_POSTS, LINKING_POSTS)
 STATES_WITH_REASON = ("refused", "stale", "unknown")
 
 Row = dict[str, Any]
@@ -99,6 +101,7 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     time.sleep(RATE_INTERVAL_S)
     now = read_offsets(cluster, admin, config)
     state, workers = describe_group(admin, config)
+    counts = read_worker_counts(config, lambda: cluster.cluster_id)
     return {
         "kafka": config.kafka.bootstrap_servers,
         "group": config.kafka.group,
@@ -110,37 +113,43 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "hourly": hourly_rates(cluster, config),
         "collectors": list(list_collectors()),
         "reader": _reader(config.matching),
-        "control": read_control(config, lambda: cluster.cluster_id),
+        "control": estimate_control(counts),
+        "links": counts.get(LINKING_POSTS),
         "seeds": count_seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _json_offsets(now.matches)},
         "dead_letters": {"topic": topics.rejected, "end_offsets": _json_offsets(now.rejected)},
     }
 
 
-def read_control(config: Config, cluster_id: Callable[[], str]) -> Row | None:
-    """What skimming loses, by the posts that the workers read as a control; None without workers.
-
-    Counts since the workers started; with the interval of the posts that would have matched.
-    """
-    counts, answers = Counter[str](), 0
+def read_worker_counts(config: Config, cluster_id: Callable[[], str]) -> Counter[str]:
+    """Sums of the workers' counters since they started, by name and state; empty without workers."""
+    counts = Counter[str]()
     for worker in worker_addresses(config, cluster_id):
         with suppress(*ANSWER_ERRORS):
             status, page = ask_worker(worker, "/metrics", ANSWER_S)
             for family in text_string_to_metric_families(page.decode() if status == 200 else ""):
-                for sample in family.samples:
-                    if sample.name == CONTROL_POSTS:
-                        counts[sample.labels.get("state", "")] += int(sample.value)
-                    elif sample.name == MATCHED_POSTS:
-                        counts["matched"] += int(sample.value)
-                        answers += 1
-    if not answers:
+                for sample in family.samples if family.name in COUNTED else ():
+                    name = f"{family.name} {sample.labels.get('state', '')}".strip()
+                    counts[name] += int(sample.value)
+    return counts
+
+
+def estimate_control(counts: Mapping[str, int]) -> Row | None:
+    """What skimming loses, by the posts that the workers read as a control; None without workers.
+
+    With the interval of the posts that would have matched.
+    """
+    if MATCHED_POSTS not in counts:
         return None
-    read = min(counts["read"], counts["skimmed"])
-    lost = min(counts["lost"], read)
-    low, value, high = count_posts([Tally(counts["skimmed"], lost, read - lost)], stopped=False)
+    skimmed, read, lost = (
+        counts.get(f"{CONTROL_POSTS} {state}", 0) for state in ("skimmed", "read", "lost")
+    )
+    read = min(read, skimmed)
+    lost = min(lost, read)
+    low, value, high = count_posts([Tally(skimmed, lost, read - lost)], stopped=False)
     return {
-        "skimmed": counts["skimmed"], "read": read, "would_match": lost,
-        "matched": counts["matched"], "lost": round(value), "low": round(low), "high": round(high),
+        "skimmed": skimmed, "read": read, "would_match": lost, "matched": counts[MATCHED_POSTS],
+        "lost": round(value), "low": round(low), "high": round(high),
     }  # fmt: skip
 
 

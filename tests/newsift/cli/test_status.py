@@ -88,7 +88,7 @@ def test_what_skimming_loses_is_estimated_from_what_the_workers_read(
     assert status(newsift)["control"] is None  # no worker answers
     metrics = Metrics()
     control = Counter(skimmed=4_000, read=80, lost=2)
-    metrics.batch(Outcome(matched=70, control=control))
+    metrics.batch(Outcome(matched=70, linking=3, control=control))
     page = b"HTTP/1.1 200 OK\r\n\r\n" + metrics.render()
     with (
         answering(page) as one,
@@ -96,7 +96,8 @@ def test_what_skimming_loses_is_estimated_from_what_the_workers_read(
         answering(b"HTTP/1.1 200 OK\r\n\r\n\xff") as odd,
     ):
         monkeypatch.setenv("NEWSIFT_DESK__WORKERS", f"{one},{other},{odd}")
-        result, table = status(newsift)["control"], newsift("status").out
+        report, table = status(newsift), newsift("status").out
+        result = report["control"]
     named = 8_000, np.arange(8_001), 160  # of two workers: 4 of 160
     above, below = stats.hypergeom.sf(3, *named), stats.hypergeom.cdf(4, *named)
     possible = np.flatnonzero((above > 0.05) & (below > 0.05))
@@ -104,4 +105,6 @@ def test_what_skimming_loses_is_estimated_from_what_the_workers_read(
         "skimmed": 8_000, "read": 160, "would_match": 4, "matched": 140, "lost": 200,
         "low": possible[0], "high": possible[-1],
     }  # fmt: skip
+    assert report["links"] == 6
+    assert "6 posts by a link" in table
     assert f"about 200 posts ({possible[0]:,} to {possible[-1]:,})" in table
