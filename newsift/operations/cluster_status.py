@@ -122,7 +122,7 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
 
 
 def read_worker_counts(config: Config, cluster_id: Callable[[], str]) -> Counter[str]:
-    """Sums of the workers' counters since they started, by name and state; empty without workers."""
+    """Sums of the counters of all workers since they started, by name and state; may be empty."""
     counts = Counter[str]()
     for worker in worker_addresses(config, cluster_id):
         with suppress(*ANSWER_ERRORS):
