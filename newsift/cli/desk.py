@@ -16,6 +16,7 @@ from newsift.cli.options import PATH, file_options, kafka_options, option_group
 from newsift.cli.services import Service, run_services
 from newsift.desk.file_stream import FileStream
 from newsift.desk.guard import MIN_TOKEN_CHARS
+from newsift.desk.period import FilePeriod
 from newsift.desk.project import Project, open_project
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite, announce
@@ -114,18 +115,20 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
             project.describe(sources, options)
             project.restore(local_config)
             _publish(local_config, drafts)
-            local_desk = Desk(local_config, access.read_only)
+            period = FilePeriod()
+            local_desk = Desk(local_config, access.read_only, period)
             stream = local_desk.file = FileStream(
                 local_config,
                 inputs,
                 lambda: local_desk.mirrors.control,
-                lambda: local_desk.changes.notify("health"),
+                lambda: local_desk.changes.notify("health", "events", "matches", "labels"),
                 lambda: local_desk.model.seed_set_digest,
             )
             if folder is None:
                 notify("articles and labels are lost when this desk ends; --project DIR saves them")
             saving = partial(save_project, project, local_desk)
-            services = worker, ThreadService(stream.run), ThreadService(saving)
+            following = partial(stream.run, period)
+            services = worker, ThreadService(following), ThreadService(saving)
             try:
                 serve(local_config, access, local_desk, services)
             finally:

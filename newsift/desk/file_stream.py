@@ -1,23 +1,27 @@
 """Files as the stream of a desk without Kafka.
 
 After each change of articles all posts are published again, so that a new article is compared with
-all of them. Matches that come again have the same match_ids, and count once.
+all of them. The matches before that pass are forgotten: what is shown is of the present articles.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from itertools import chain
+from math import inf
 from threading import Event
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from newsift.desk.period import FilePeriod
 from newsift.files.posts import FileMessages, share_read
 from newsift.operations.cluster_status import read_offsets
 from newsift.operations.messages import notify
+from newsift.operations.times import now_ms
 from newsift.operations.workers import read_seed_set
 from worker.config import Config
-from worker.kafka.reading import connected
+from worker.kafka.reading import TopicReader, connected
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.topics import admin_client
 from worker.posts.outcome import Rejected
@@ -32,7 +36,8 @@ MAX_WAITING_POSTS = 50_000  # The embedded broker holds unread posts in memory.
 
 class FileProgress(msgspec.Struct, frozen=True):
     name: str
-    state: Literal["waiting", "reading", "read"]  # waiting: for the first article
+    # Waiting: for the first article; matching: all posts are read, and not yet compared.
+    state: Literal["waiting", "reading", "matching", "matched"]
     posts: int = 0
     bad: int = 0  # rows that are not posts
     share: float = 0.0
@@ -56,10 +61,10 @@ class FileStream:
         self.progress = FileProgress(self._name, "waiting")
         self._has_reported_bad = False
 
-    def run(self, end: Event) -> None:
-        # The offset of the articles that all posts are compared with. Not their digest: an article
+    def run(self, period: FilePeriod, end: Event) -> None:
+        # Passes are told apart by the offset of their articles. Not by their digest: an article
         # that is removed and added again has the old one, and missed what was read in between.
-        offset, config, self._end = -1, self._config, end
+        config, self._end = self._config, end
         with sending(config) as outbox, connected(config) as cluster, admin_client(config) as admin:
 
             def lag() -> int:
@@ -68,10 +73,13 @@ class FileStream:
             while not end.wait(POLL_S):
                 state = self._control()
                 live = any(not seed.paused for seed in state.seeds.values())
-                if not live or state.offset == offset or not self._wait_for_seeds():
+                is_first = not period.version
+                if (is_first and not live) or period.is_settled(state.offset):
                     continue
-                if self._publish(state, outbox, lag):
-                    offset = state.offset
+                if self._wait_for_seeds() and self._wait_for_worker(lag, 0):
+                    self._begin(period, state, cluster, done=not live)
+                    if live:
+                        self._publish(period, outbox, lag)
 
     def _wait_for_seeds(self) -> bool:
         """Until the worker matches with the articles of this desk; False if it was stopped.
@@ -89,35 +97,55 @@ class FileStream:
                 return False
         return True
 
-    def _publish(self, state: ControlState, outbox: Outbox, lag: Callable[[], int]) -> bool:
-        """False if it was stopped, or the articles have changed."""
+    def _begin(
+        self, period: FilePeriod, state: ControlState, cluster: TopicReader, done: bool
+    ) -> None:
+        """No post of an earlier pass is left to match; without live articles none will match."""
+        topics = self._config.topics
+        begin = {topic: cluster.ends(topic) for topic in (topics.posts, topics.matches)}
+        period.latest = replace(
+            period.latest, version=period.version + 1, control_offset=state.offset, begin=begin,
+            done=done,
+        )  # fmt: skip
+        self._on_change()
+
+    def _publish(self, period: FilePeriod, outbox: Outbox, lag: Callable[[], int]) -> None:
+        """Ends early if it was stopped, or the articles have changed."""
         began = last_report = time.monotonic()
-        posts = bad = 0
+        latest, posts, bad = period.latest, 0, 0
+        first, last, now = inf, 0, now_ms()
         for message in chain.from_iterable(chain.from_iterable(self._inputs)):
             if isinstance(message.reading, Rejected):
                 bad += 1
             elif message.value:
-                outbox.send(self._config.topics.posts, message.value, message.key)
+                at = min(max(message.timestamp, 0), now)  # a broker refuses what is of the future
+                outbox.send(self._config.topics.posts, message.value, message.key, at=at)
                 posts += 1
-                if posts % BLOCK_POSTS == 0 and not self._wait_for_worker(outbox, lag):
-                    return False
-            if (now := time.monotonic()) - last_report > REPORT_S:
-                if self._end.is_set() or self._control().offset != state.offset:
-                    return False
-                last_report, share = now, self._share(None)
-                left = (now - began) * (1 - share) / share if share else None
+                first, last = min(first, at or inf), max(last, at)
+                if posts % BLOCK_POSTS == 0:
+                    outbox.settle()
+                    if not self._wait_for_worker(lag, MAX_WAITING_POSTS):
+                        return
+            if (now_s := time.monotonic()) - last_report > REPORT_S:
+                if self._end.is_set() or self._control().offset != latest.control_offset:
+                    return
+                last_report, share = now_s, self._share(None)
+                left = (now_s - began) * (1 - share) / share if share else None
                 self._report(FileProgress(self._name, "reading", posts, bad, share, left))
         outbox.settle()
         if bad and not self._has_reported_bad:
             self._has_reported_bad = True
             notify(f"{self._name}: rows left out, as they could not be read: {bad:,}")
-        self._report(FileProgress(self._name, "read", posts, bad, 1.0))
-        return True
+        times = {"first": int(first) if last else 0, "last": last}
+        period.latest = replace(latest, posts=posts, **times)
+        self._report(FileProgress(self._name, "matching", posts, bad, 1.0))
+        if self._wait_for_worker(lag, 0):
+            period.latest = replace(period.latest, done=True)
+            self._report(FileProgress(self._name, "matched", posts, bad, 1.0))
 
-    def _wait_for_worker(self, outbox: Outbox, lag: Callable[[], int]) -> bool:
-        """False if it was stopped."""
-        outbox.settle()
-        while lag() > MAX_WAITING_POSTS:
+    def _wait_for_worker(self, lag: Callable[[], int], most: int) -> bool:
+        """Until it has at most so many posts to match; False if it was stopped."""
+        while lag() > most:
             if self._end.wait(POLL_S):
                 return False
         return True

@@ -19,6 +19,7 @@ import msgspec
 from encoder.errors import InputError
 from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
+from newsift.desk.period import Period, StreamPeriod
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.files.deletions import has_content, without_content
 from newsift.operations.labels import (
@@ -31,7 +32,7 @@ from newsift.operations.labels import (
     make_label_topic,
 )
 from newsift.operations.messages import capture
-from newsift.operations.times import now_ms, now_text
+from newsift.operations.times import now_text
 from newsift.statistics.labels import Label, Verdict
 from newsift.statistics.queues import Question
 from worker.config import Config
@@ -40,7 +41,6 @@ from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import broker_errors
 from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
-from worker.posts.times import DAY_MS
 
 ANSWER_BUSY = "an earlier answer is still being published"
 MAX_STOP_S = 1.0
@@ -75,6 +75,7 @@ class LabelSession:
         self.token, self.at = secrets.token_hex(8), now_text()
         self.replaced_because = replaced_because  # empty if it replaced no other queue
         self.drawn_at = self.used_at = clock_s
+        self.period = frozen.period
         self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
@@ -225,9 +226,10 @@ class LabelQueues:
 
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
-        clock: Clock = time.monotonic, is_deleted: IsDeleted = lambda _: False,
+        period: Period | None = None, clock: Clock = time.monotonic,
+        is_deleted: IsDeleted = lambda _: False,
     ) -> None:  # fmt: skip
-        self._is_deleted = is_deleted
+        self._is_deleted, self._period = is_deleted, period or StreamPeriod()
         self.outbox = LabelOutbox(config)
         self._config, self._mirrors, self._executor = config, mirrors, executor
         self._clock, self._lock = clock, Lock()
@@ -236,7 +238,9 @@ class LabelQueues:
         self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
     def queue(self, key: QueueKey) -> LabelSession | None:
-        """Returns None while this queue or too many others are being drawn."""
+        """Returns None while it or too many others are drawn, or posts are matched again."""
+        if not self._period.is_settled(self._mirrors.control.offset):
+            return None
         with self._lock:
             active = self._active.get(key)
             why = self._end_reason(key, active)
@@ -289,6 +293,8 @@ class LabelQueues:
         profile = state.profiles.get(key.event)
         if state.complete and (profile.version if profile else "") != active.version:
             return "the event's profile has changed, and scores differently"
+        if active.period != self._period.version:
+            return "the articles or a threshold have changed, and all posts were matched again"
         if now - active.used_at > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
         return "" if active.empty and now - active.drawn_at > EMPTY_QUEUE_S else None
@@ -305,13 +311,17 @@ class LabelQueues:
         return active
 
     def _draw(self, key: QueueKey, replaced_because: str) -> LabelSession:
-        since = now_ms() - DAY_MS  # as `newsift labels ask` does
-        request = QueueRequest(key.event, key.by, key.kind, since, self._nonce)
+        period = self._period.version
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
+            begin = self._period.file_begin(self._config.topics.matches)
+            request = QueueRequest(
+                key.event, key.by, key.kind, self._period.since, self._nonce, begin=begin
+            )
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            frozen = freeze_queue(cluster, self._config, request, labels, profile)
+            queue = freeze_queue(cluster, self._config, request, labels, profile)
+            frozen = replace(queue, period=period)
         answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
         return LabelSession(
             frozen, answers, messages, replaced_because, self._clock(), self._is_deleted

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from newsift.desk.period import FilePeriod, Period, StreamPeriod
 from newsift.files.deletions import DeletedPosts, SourcedPost, parse_deletion, redact, sourced
 from newsift.files.rows import parse_match_record
 from newsift.operations.times import now_ms
@@ -48,8 +49,7 @@ class MatchRow:
     """The newest match of a post with an event."""
 
     number: int  # grows in the order of arrival, over all events
-    at: int  # milliseconds, of the first match of the post
-    post_at: int  # milliseconds, Kafka's of the post
+    at: int  # milliseconds, Kafka's of the post; 0 for a post of a file without a time
     post_id: PostId
     lang: str
     score: float
@@ -85,7 +85,7 @@ class Story:
 
     group: str
     count: int = 0  # of posts, also those without a row
-    last: int = 0  # arrival of the newest
+    last: int = 0  # time of the newest post
     rows: dict[PostId, MatchRow] = field(default_factory=dict)  # in order of arrival
 
     @property
@@ -97,15 +97,19 @@ class Story:
 @dataclass(frozen=True, slots=True)
 class EventCounts:
     number: int  # of the newest match
-    last: int  # its arrival
-    posts: list[int]  # by hour, the current one last
+    last: int  # the time of the newest post
+    all_posts: int
+    all_stories: int
+    posts: list[int]  # by the hours that were asked for
     stories: list[int]
     languages: dict[str, int]
     platforms: dict[str, int]
 
 
 class EventMatches:
-    def __init__(self) -> None:
+    def __init__(self, keeps_hours: bool = False) -> None:
+        """With `keeps_hours` the counts are of all time, else of the last day."""
+        self._keeps_hours = keeps_hours
         self.size = 0  # bytes
         self.number = self.last = 0
         self._stories: dict[str, Story] = {}
@@ -167,23 +171,32 @@ class EventMatches:
     def story(self, group: str) -> Story | None:
         return self._stories.get(group)
 
-    def counts(self, now: int) -> EventCounts:
-        hours = range(now // HOUR_MS - HOURS + 1, now // HOUR_MS + 1)
-        posts, stories = ([self._hours.get(hour, (0, 0))[n] for hour in hours] for n in (0, 1))
-        by_name = dict(self._languages), dict(self._platforms)
-        return EventCounts(self.number, self.last, posts, stories, *by_name)
+    def counts(self, hours: range) -> EventCounts:
+        posts, stories = [0] * len(hours), [0] * len(hours)
+        for hour, (post_count, story_count) in self._hours.items():
+            if hours.start <= hour < hours.stop:
+                step = (hour - hours.start) // hours.step
+                posts[step] += post_count
+                stories[step] += story_count
+        all_posts, all_stories = (sum(counts[n] for counts in self._hours.values()) for n in (0, 1))
+        return EventCounts(
+            self.number, self.last, all_posts if self._keeps_hours else sum(posts),
+            all_stories if self._keeps_hours else sum(stories), posts, stories,
+            dict(self._languages), dict(self._platforms),
+        )  # fmt: skip
 
     def pass_count(self, version: str, now: int) -> int:
-        """Posts of the last 60 minutes that matched this version of the profile."""
+        """Posts of the last 60 minutes, or of all time, that match this version of the profile."""
         counts = self._minutes.get(version, Counter[int]())
-        return sum(counts[minute] for minute in range(now // MINUTE_MS - 59, now // MINUTE_MS + 1))
+        first = 0 if self._keeps_hours else now // MINUTE_MS - 59
+        return sum(n for minute, n in counts.items() if first <= minute <= now // MINUTE_MS)
 
     def _count(self, row: MatchRow) -> None:
         hour = row.at // HOUR_MS
         counts = self._hours.setdefault(hour, [0, 0])
         counts[0] += 1
         counts[1] += row.new
-        if len(self._hours) > 2 * HOURS:
+        if len(self._hours) > 2 * HOURS and not self._keeps_hours:
             for old in sorted(self._hours)[:-HOURS]:
                 del self._hours[old]
         if row.profile_version and not row.has_link:
@@ -197,8 +210,8 @@ class EventMatches:
         self._minutes.move_to_end(row.profile_version)
         if len(self._minutes) > MAX_VERSIONS:
             self._minutes.popitem(last=False)
-        minutes[row.post_at // MINUTE_MS] += 1
-        if len(minutes) > 2 * 60:
+        minutes[row.at // MINUTE_MS] += 1
+        if len(minutes) > 2 * 60 and not self._keeps_hours:
             for old in sorted(minutes)[:-60]:
                 del minutes[old]
 
@@ -208,7 +221,7 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
     record, value = parse_match_record(message.value), message.value
     if record is None or value is None or not _is_sound(record):
         return
-    arrival, post_at = (max(min(at, now), 0) for at in (message.timestamp, record.source.timestamp))
+    at = max(min(record.source.timestamp, now), 0)
     post_id = record.post.platform, record.post.id
     lang = (record.post.lang or "")[:MAX_LANGUAGE_CHARS]
     group = record.group if isinstance(record.group, str) else record.matches[0].match_id
@@ -220,7 +233,7 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
         of_profile = (m.seed_version for m in matches if m.seed_id == PROFILE_PREFIX + event)
         version = next(of_profile, "")[:MAX_ID_CHARS]
         score, new = max(match.score for match in matches), record.new is not False
-        row = number, arrival, post_at, post_id, lang, score, new, group, value, version
+        row = number, at, post_id, lang, score, new, group, value, version
         yield event, MatchRow(*row, has_link=record.has_link, instance=instance)
 
 
@@ -301,12 +314,13 @@ class MatchStore:
 
     def __init__(
         self, config: Config, current: Callable[[], Collection[str]] = tuple,
-        now: Callable[[], int] = now_ms, on_deletion: Callable[[], None] = lambda: None,
+        period: Period | None = None, on_deletion: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """Events that `current` returns are dropped last."""
         self._on_deletion = on_deletion
-        self._topic, self._current, self._now = config.topics.matches, current, now
-        self._lock = Lock()
+        self._topic, self._current = config.topics.matches, current
+        self.period = period or StreamPeriod()
+        self._lock, self._number = Lock(), 0
         self._cut = set[int]()  # partitions whose older records are skipped
         self._clear()
 
@@ -315,24 +329,31 @@ class MatchStore:
 
         Where the first record is of this day and others were deleted, these may be of it too.
         """
-        now, ends = self._now(), cluster.ends(self._topic)
-        day = cluster.offsets_at(self._topic, now - HOURS * HOUR_MS)
+        ends, begin = cluster.ends(self._topic), self.period.begin(cluster, self._topic)
+        if self.period.is_file:
+            with self._lock:
+                self._clear()
+            return begin
+        now = self.period.now()
         first, most = cluster.beginnings(self._topic), MAX_READ_RECORDS // len(ends)
         with self._lock:
             self._clear()
             self._cut = {
                 part
                 for part, end in ends.items()
-                if end - day[part] > most or 0 < first[part] == day[part] < end
+                if end - begin[part] > most or 0 < first[part] == begin[part] < end
             }
             self._since = now - HOURS * HOUR_MS
-        return {part: max(day[part], end - most) for part, end in ends.items()}
+        return {part: max(begin[part], end - most) for part, end in ends.items()}
 
     def take(self, batch: Sequence[StoredMessage]) -> None:
-        now, deletions = self._now(), 0
+        now = now_ms() if self.period.is_file else self.period.now()
+        deletions = 0
         with self._lock:
+            self._forget_earlier_pass()
             for message in batch:
-                deletions += self._take(message, now)
+                if self.period.has(message):
+                    deletions += self._take(message, now)
         if deletions:
             self._on_deletion()
 
@@ -343,26 +364,31 @@ class MatchStore:
 
     @property
     def since(self) -> int:
-        """All matches since this time are counted; milliseconds."""
+        """All matches of posts since this time are counted; milliseconds."""
+        if isinstance(self.period, FilePeriod):
+            return self.period.latest.first
         with self._lock:
             return self._since
 
     def events(self) -> list[str]:
         with self._lock:
+            self._forget_earlier_pass()
             return list(self._events)
 
     def counts(self, event: str) -> EventCounts:
         with self._lock:
-            return self._of(event).counts(self._now())
+            return self._of(event).counts(self.period.hours)
 
     def pass_count(self, event: str, version: str) -> int | None:
-        """None if the last hour is not fully counted."""
-        now = self._now()
+        """None if the last hour, or the file, is not fully counted."""
+        now, is_file = self.period.now(), self.period.is_file
         with self._lock:
-            return None if self._since > now - HOUR_MS else self._of(event).pass_count(version, now)
+            if not is_file and self._since > now - HOUR_MS:
+                return None
+            return self._of(event).pass_count(version, now)
 
     def find(self, event: str, story_filter: StoryFilter) -> StoryPage:
-        return filter_stories(self.stories(event), story_filter, self._now())
+        return filter_stories(self.stories(event), story_filter, self.period.now())
 
     def stories(self, event: str) -> list[Story]:
         with self._lock:
@@ -379,13 +405,19 @@ class MatchStore:
             return [] if story is None else list(story.rows.values())
 
     def _of(self, event: str) -> EventMatches:
+        self._forget_earlier_pass()
         return self._events.get(event) or EventMatches()
 
+    def _forget_earlier_pass(self) -> None:
+        if self._version != self.period.version:
+            self._clear()
+
     def _clear(self) -> None:
+        self._version = self.period.version
         self._events: dict[str, EventMatches] = {}
         self._young, self._old = set[int](), set[int]()  # hashes of event and post
         self._deleted = DeletedPosts(MIN_REMEMBERED_POSTS)
-        self._number = self._since = self._size = 0
+        self._since = self._size = 0
 
     def _take(self, message: StoredMessage, now: int) -> bool:
         """Whether it is a deletion."""
@@ -401,7 +433,9 @@ class MatchStore:
                 self._size += matches.size - before
             return True
         for event, row in rows_in(message, self._number, now):
-            matches = self._events.setdefault(event, EventMatches())
+            matches = self._events.setdefault(event, EventMatches(self.period.is_file))
+            if self.period.is_file and matches.story(row.group) is None:
+                row = replace(row, new=True)  # the worker knows its text from an earlier pass
             before = matches.size
             row = row.without_content() if self._deleted.covers(row.source) else row
             matches.add(row, self._is_first(event, row.post_id))

@@ -14,6 +14,7 @@ from encoder.errors import NewsiftError
 from encoder.model.weights import F32
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
+from newsift.desk.period import FilePeriod, Period, StreamPeriod
 from newsift.desk.threads import TimedCache
 from newsift.files.deletions import has_content
 from newsift.operations.cluster_status import StreamRate, count_processed, read_stream_rate
@@ -56,8 +57,8 @@ class NearAnswers:
 class StreamMonitor:
     """Cached, however many pages are open."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, period: Period | None = None) -> None:
+        self._config, self._period = config, period or StreamPeriod()
         self._near_misses = TimedCache(self._request_near_misses, NEAR_MISSES_TTL_S)
         self._stream_rates = TimedCache(self._read_stream_rate, STREAM_RATE_TTL_S)
         self._processed = TimedCache(self._count_processed, STREAM_RATE_TTL_S)
@@ -69,13 +70,18 @@ class StreamMonitor:
             return NearAnswers((), (str(error),))
 
     def stream_rate(self) -> StreamRate:
+        if isinstance(self._period, FilePeriod):
+            latest = self._period.latest
+            return StreamRate(latest.posts, latest.first, latest.last)
         try:
             return self._stream_rates.get(self._config.topics.posts)
         except BrokerError as error:
             return StreamRate(why=str(error))
 
-    def hour_processed(self) -> int:
-        """The processed posts of the last hour; 0 where the broker does not answer."""
+    def processed(self) -> int:
+        """Processed posts of the last hour, or of the file; 0 where the broker does not answer."""
+        if isinstance(self._period, FilePeriod):
+            return self._period.latest.posts
         with suppress(NewsiftError):
             return self._processed.get(HOUR_MS)
         return 0
@@ -168,7 +174,7 @@ class ScoredStory:
 
     candidate: Candidate
     match: ScoredMatch
-    processed_at: str
+    at: int  # milliseconds; when the match came, and 0 in a file, where all have come
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,8 +191,10 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
     newest = stories[-MAX_STORIES:]
     result: list[ScoredStory] = []
     since = store.since
-    if len(newest) < len(stories) or sum(store.counts(event).posts) > sum(s.count for s in stories):
-        since = max(since, min((story.first.at for story in newest), default=0))
+    if len(newest) < len(stories) or store.counts(event).all_posts > sum(s.count for s in stories):
+        # A file need not be in the order of its times: of no time are all matches known.
+        oldest = min((story.first.at for story in newest), default=0)
+        since = max(since, store.period.now() if store.period.is_file else oldest)
     for story in newest:
         for row in list(story.rows.values()):
             if row.has_link:
@@ -202,7 +210,8 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
             hidden_below = best.threshold if is_hidden else -inf
             match = ScoredMatch(best.score, row.at, story.count, hidden_below)
             candidate = Candidate(post, best.score, row.group)
-            result.append(ScoredStory(candidate, match, record.processed_at))
+            came_at = 0 if store.period.is_file else milliseconds(utc(record.processed_at))
+            result.append(ScoredStory(candidate, match, came_at))
             break
     return ScoredMatches(tuple(result), since)
 
@@ -212,11 +221,7 @@ def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels
     certifying = [label for label in labels if label.drawn == "certify"]
     name = current_queue(certifying, {story.candidate.post_id for story in matches.stories})
     until = milliseconds(utc(name.until)) if name else -1
-    candidates = [
-        story.candidate
-        for story in matches.stories
-        if milliseconds(utc(story.processed_at)) <= until
-    ]
+    candidates = [story.candidate for story in matches.stories if story.at <= until]
     order, verdict_of = draw_order(candidates), unanimous_verdicts(certifying)
     return weigh_draws(
         [candidate.score for candidate in order],

@@ -1,5 +1,6 @@
 """The objects that all endpoints of the desk share while it is open."""
 
+from encoder.errors import InputError
 from newsift.desk.changes import Changes
 from newsift.desk.export import Exports
 from newsift.desk.file_stream import FileStream
@@ -8,6 +9,7 @@ from newsift.desk.labelling import LabelQueues
 from newsift.desk.matches import MatchStore
 from newsift.desk.mirrors import NOT_READ, TopicFollower, TopicMirrors
 from newsift.desk.model import DeskModel
+from newsift.desk.period import Period, StreamPeriod
 from newsift.desk.promise_tests import PromiseTests
 from newsift.desk.scoring import EventScores, StreamMonitor
 from newsift.desk.seed_editor import SeedEditor
@@ -21,8 +23,11 @@ MAX_CALLS = 12
 
 
 class Desk:
-    def __init__(self, config: Config, read_only: bool = False) -> None:
+    def __init__(
+        self, config: Config, read_only: bool = False, period: Period | None = None
+    ) -> None:
         self.config, self.read_only = config, read_only
+        self.period = period = period or StreamPeriod()
         self.changes = changes = Changes()
         self.executor = DaemonExecutor(MAX_CALLS)
         self.mirrors = mirrors = TopicMirrors(config, changes.notify)
@@ -30,17 +35,17 @@ class Desk:
             config, lambda: mirrors.control, lambda: changes.notify("events", "seeds")
         )
         self.matches = MatchStore(
-            config, lambda: {seed.event for seed in mirrors.control.seeds.values()},
+            config, lambda: {seed.event for seed in mirrors.control.seeds.values()}, period,
             on_deletion=lambda: changes.notify("labels"),
         )  # fmt: skip
         self.matches_follower = TopicFollower(
             config, config.topics.matches, self.matches, lambda: changes.notify("matches")
         )
-        self.stream = StreamMonitor(config)
+        self.stream = StreamMonitor(config, period)
         self.scores = EventScores(self.matches, self.model)
-        self.promise_tests = PromiseTests(config)
+        self.promise_tests = PromiseTests(config, period)
         self.queues = LabelQueues(
-            config, mirrors, self.executor, is_deleted=self.matches.is_deleted
+            config, mirrors, self.executor, period, is_deleted=self.matches.is_deleted
         )
         self.editor = SeedEditor(config)
         self.training = Training(
@@ -63,13 +68,22 @@ class Desk:
         self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
-        """The share of the last hour's processed posts that match; None if it is unknown."""
+        """The share that matches of the last hour's posts, or of the file's; None if unknown."""
         follower = self.matches_follower
         if profile is None or follower.error or not follower.ready.is_set():
             return None
         count = self.matches.pass_count(profile.event, profile.version)
-        posts = self.stream.hour_processed()
+        posts = self.stream.processed()
         return None if count is None or posts < MIN_POSTS_FOR_RATE else count / posts
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all posts of a file are matched with the present articles."""
+        return self.period.is_settled(self.mirrors.control.offset)
+
+    def require_settled(self) -> None:
+        if not self.is_settled:
+            raise InputError("the posts of the file are being matched again; wait until they are")
 
     def _unread(self) -> dict[str, str]:
         """The topics that the desk cannot read, and why."""

@@ -120,3 +120,11 @@ class PromiseTarget:
     def test_confidence(self) -> float:
         """Of this test, so that all versions together have the stated confidence."""
         return confidence_of_version(self.confidence, self.version)
+
+    def promised_from(self, profile: Profile | None) -> float | None:
+        """The threshold from which the profile has this promise; None if it has another or none."""
+        promise = (profile.promise or {}) if profile else {}
+        is_this = (promise.get("precision"), promise.get("confidence")) == (
+            self.precision, self.confidence,
+        )  # fmt: skip
+        return profile.threshold if profile and is_this else None

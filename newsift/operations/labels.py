@@ -42,7 +42,7 @@ from newsift.statistics.queues import (
     current_queue,
 )
 from worker.config import Config
-from worker.kafka.reading import TopicReader, connected
+from worker.kafka.reading import Offsets, TopicReader, connected
 from worker.kafka.topics import ensure_labels
 from worker.match.records import Match, MatchRecord
 from worker.match.reservoir import NearAnswer, merge_strata
@@ -126,6 +126,7 @@ class EventMatch:
     candidate: Candidate
     match: Match
     record: MatchRecord
+    at: int  # milliseconds; when the match came, and 0 in a file, where all have come
 
     @property
     def is_deleted(self) -> bool:
@@ -139,21 +140,23 @@ class EventMatch:
 
 
 def read_event_matches(
-    cluster: TopicReader, config: Config, event: str, start: int
+    cluster: TopicReader, config: Config, event: str, start: int, begin: Offsets | None = None
 ) -> OrderedDict[PostId, EventMatch]:
     """Each post that matches the event since then, in order, by the profile of the newest match.
 
     A promise is of one profile: matches of another one, or of the seeds, are left out. A post that
     was compared again with a new profile counts at its first match with that profile. Deleted posts
-    are among them, without their content.
+    are among them, without their content. The matches of a file come by falling score, so that a
+    higher threshold leaves the first of a story first.
     """
     topic, more, deleted = config.topics.matches, 0, DeletedPosts()
     matches = OrderedDict[tuple[PostId, tuple[str, str]], EventMatch]()  # by post and profile
     sizes, room = deque[int](), MAX_MATCHES_BYTES
-    for batch in cluster.read(topic, cluster.offsets_at(topic, start)):
+    is_file = begin is not None
+    for batch in cluster.read(topic, begin or cluster.offsets_at(topic, start)):
         add_deletions(batch, deleted)
         for message in batch:
-            if (match := event_match(message.value, event)) is None:
+            if (match := event_match(message.value, event, is_file)) is None:
                 continue
             if matches.setdefault((match.candidate.post_id, match.profile), match) is not match:
                 continue
@@ -167,7 +170,10 @@ def read_event_matches(
         notify(f"older matches left out: {more:,}, there is room for the newest alone")
     if not matches:
         return OrderedDict()
-    newest = max(matches.values(), key=lambda match: match.record.processed_at)
+    # In a file all are of one time, and those of its profile, if it has one, come first.
+    newest = max(
+        matches.values(), key=lambda m: (is_file and m.profile[0] != "", m.record.processed_at)
+    )
     newest_profile = OrderedDict(
         (post_id, match)
         for (post_id, profile), match in matches.items()
@@ -175,31 +181,35 @@ def read_event_matches(
     )
     if left := len(matches) - len(newest_profile):
         notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
-    return OrderedDict(
+    pairs = [
         (post_id, redact_deleted(match, deleted, event))
         for post_id, match in newest_profile.items()
-    )
+    ]
+    if is_file:
+        pairs.sort(key=lambda pair: -pair[1].candidate.score)
+    return OrderedDict(pairs)
 
 
 def redact_deleted(match: EventMatch, deleted: DeletedPosts, event: str) -> EventMatch:
     """Without the content of a post that was deleted."""
     if match.candidate.post_id not in deleted:
         return match
-    return _best_match(redact(match.record), event)
+    return _best_match(redact(match.record), event, match.at)
 
 
-def event_match(value: bytes | None, event: str) -> EventMatch | None:
+def event_match(value: bytes | None, event: str, is_file: bool = False) -> EventMatch | None:
     """The best match of a record with an event."""
     record = parse_match_record(value)
     if record is None or record.has_link or all(m.event != event for m in record.matches):
         return None
-    return _best_match(record, event)
+    at = 0 if is_file else milliseconds(utc(record.processed_at))
+    return _best_match(record, event, at)
 
 
-def _best_match(record: MatchRecord, event: str) -> EventMatch:
+def _best_match(record: MatchRecord, event: str, at: int) -> EventMatch:
     best = max((m for m in record.matches if m.event == event), key=lambda match: match.score)
     group = record.group if isinstance(record.group, str) else ""
-    return EventMatch(Candidate(record.post, best.score, group), best, record)
+    return EventMatch(Candidate(record.post, best.score, group), best, record, at)
 
 
 def request_near_answers(
@@ -239,6 +249,7 @@ class FrozenQueue:
     matches: Mapping[PostId, EventMatch]
     profile: Profile | None
     scored_by: tuple[str | None, str | None] = None, None  # seed set and model of near misses
+    period: int = 0  # of a file's desk: the pass over the posts that made the matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +265,7 @@ class QueueRequest:
     start: int
     nonce: str
     labels: int = DEFAULT_COUNT_LABELS  # of a new draw for a count
+    begin: Offsets | None = None  # of the matches of a file, in the place of the start
 
     def is_answered_by(self, label: Label) -> bool:
         """Whether it need not ask for this label again."""
@@ -267,7 +279,7 @@ def freeze_queue(
 ) -> FrozenQueue:  # fmt: skip
     """The queue as it is now, without deleted posts that the judge has not answered."""
     labels = list(labels)
-    matches = read_event_matches(cluster, config, request.event, request.start)
+    matches = read_event_matches(cluster, config, request.event, request.start, request.begin)
     current = current_queue(labels, matches)
     nonce = current.nonce if current else request.nonce
     answered = {label.post_id for label in labels if request.is_answered_by(label)}
@@ -278,9 +290,9 @@ def freeze_queue(
     ]
     if request.kind == "certify":
         target = PromiseTarget.for_profile(profile)
-        times = (milliseconds(utc(match.record.processed_at)) for match in matches.values())
-        name = QueueName(nonce, rfc3339(max(times, default=0)))
-        queue = CertifyQueue(candidates, target.precision, target.test_confidence, name)
+        name = QueueName(nonce, rfc3339(max((match.at for match in matches.values()), default=0)))
+        proven = None if request.begin is None else target.promised_from(profile)
+        queue = CertifyQueue(candidates, target.precision, target.test_confidence, name, proven)
         return FrozenQueue(queue, matches, profile)
     answers = request_near_answers(config, request.event, lambda: cluster.cluster_id)
     thresholds = [match.match.threshold for match in matches.values()][-1:]

@@ -176,17 +176,21 @@ class TrainingData:
 
 
 class StreamWindow:
-    """Posts since a time, and of as long a time before it, without those that were deleted."""
+    """Posts since a time, and of as long a time before it; or all posts from `begin` on.
+
+    Those that were deleted are left out.
+    """
 
     def __init__(
-        self, cluster: TopicReader, context: ModelContext, since: int, deleted: DeletedPosts
-    ) -> None:
+        self, cluster: TopicReader, context: ModelContext, since: int, deleted: DeletedPosts,
+        begin: Offsets | None = None,
+    ) -> None:  # fmt: skip
         self._cluster, self._context, self._deleted = cluster, context, deleted
         self._topic, now = context.config.topics.posts, now_ms()
-        self._begin = cluster.offsets_at(self._topic, since)
-        self._history = cluster.offsets_at(self._topic, max(2 * since - now, 0))
+        self._begin = begin or cluster.offsets_at(self._topic, since)
+        self._history = begin or cluster.offsets_at(self._topic, max(2 * since - now, 0))
         self._end = cluster.ends(self._topic)
-        self._first, self._last = now, since  # times of the posts
+        self._first, self._last = now, 0 if begin else since  # times of the posts
 
     @property
     def hours(self) -> float:
@@ -340,6 +344,7 @@ class LearnOptions:
     name: str
     span: float | None  # seconds of the stream; None for no stream
     labels: bool
+    begin: Offsets | None = None  # where the posts begin, in the place of the span
 
 
 class ProfileTraining:
@@ -359,7 +364,9 @@ class ProfileTraining:
         if self._options.span is not None:
             self._attempts += 1
             since = int((time.time() - self._options.span) * 1000)
-            window = StreamWindow(self._cluster, self._context, max(since, 0), deleted)
+            window = StreamWindow(
+                self._cluster, self._context, max(since, 0), deleted, self._options.begin
+            )
         if self._options.labels:
             stored = read_event_labels(self._cluster, config, event.name)
             labels = [label for label in stored if label.post_id not in deleted]

@@ -46,11 +46,13 @@ class PromiseEvidence:
 
 def weigh_evidence(
     labels: Sequence[Label], matches: Mapping[PostId, EventMatch], profile: Profile,
-    target: PromiseTarget,
+    target: PromiseTarget, is_file: bool = False,
 ) -> PromiseEvidence:  # fmt: skip
     """Counts random labels of matches from before the newest queue was frozen.
 
-    Nobody is asked about a deleted post, so it counts only if it has a label.
+    Nobody is asked about a deleted post, so it counts only if it has a label. Of a file, what was
+    promised stays proven: its posts are the same, and those below the promised threshold match no
+    more.
     """
     random_labels = [label for label in labels if label.drawn in RANDOM_DRAWS]
     queue_name = current_queue(random_labels, matches)
@@ -59,11 +61,7 @@ def weigh_evidence(
     ]
     if queue_name:
         until = milliseconds(utc(queue_name.until))
-        profile_matches = [
-            match
-            for match in profile_matches
-            if milliseconds(utc(match.record.processed_at)) <= until
-        ]
+        profile_matches = [match for match in profile_matches if match.at <= until]
     verdicts = unanimous_verdicts(random_labels)
     candidates = [
         match.candidate
@@ -71,7 +69,10 @@ def weigh_evidence(
         if not match.is_deleted or match.candidate.post_id in verdicts
     ]
     judged = [verdicts[post.post_id] for post in candidates if post.post_id in verdicts]
-    queue = CertifyQueue(candidates, target.precision, target.test_confidence, queue_name or UNSET)
+    proven = target.promised_from(profile) if is_file else None
+    queue = CertifyQueue(
+        candidates, target.precision, target.test_confidence, queue_name or UNSET, proven
+    )
     progress = queue.progress(verdicts)
     return PromiseEvidence(
         threshold=progress.threshold,
@@ -131,7 +132,9 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
 
 def is_served(profile: Profile, thresholds: Sequence[float]) -> bool:
     """Whether its own threshold is among those in force."""
-    return profile.threshold is not None and float(np.float32(profile.threshold)) in thresholds
+    return profile.threshold is not None and np.float32(profile.threshold) in np.array(
+        thresholds, np.float32
+    )
 
 
 def require_profile(event: EventState) -> Profile:
@@ -186,15 +189,16 @@ def set_promise(
     notify(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
 
 
-def describe_missing(evidence: PromiseEvidence) -> str:
+def describe_missing(evidence: PromiseEvidence, is_file: bool = False) -> str:
+    """In a file no more matches come."""
     if not evidence.matches:
+        if is_file:
+            return "no post of the file matches the profile; lower its threshold, or let it learn"
         return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
         return f"labels missing, if none is wrong: {evidence.missing}"
-    return (
-        f"{evidence.out_of_reach}: these matches can show no more; wait for more, or let the "
-        "profile learn"
-    )
+    remedy = "let the profile learn" if is_file else "wait for more, or let the profile learn"
+    return f"{evidence.out_of_reach}: these matches can show no more; {remedy}"
 
 
 def promise_row(

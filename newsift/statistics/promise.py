@@ -140,15 +140,23 @@ class CertifyProgress:
 class FrozenCuts:
     """The walk over a fixed set of matches, from the strictest cut to the loosest."""
 
-    def __init__(self, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9) -> None:
-        """The scores are in the order of the draw: of all matches above the floor, one a group."""
+    def __init__(
+        self, scores: ArrayLike, precision: float = 0.8, confidence: float = 0.9,
+        proven: float | None = None,
+    ) -> None:  # fmt: skip
+        """The scores are in the order of the draw: of all matches above the floor, one a group.
+
+        `proven` is a threshold that was proven before, with other cuts.
+        """
         self._scores = finite_array("scores", scores)
-        self.precision, self._confidence = precision, confidence
+        self.precision, self._confidence, self._proven = precision, confidence, proven
         self.cuts = cut_scores(self._scores.tolist())
 
     def progress(self, label_at: LabelLookup) -> CertifyProgress:
-        threshold = None
+        threshold = self._proven
         for cut in self.cuts:
+            if self._proven is not None and cut >= self._proven:
+                continue
             members = np.flatnonzero(self._scores >= cut).tolist()
             count, missing = self._walk(members, label_at)
             if missing > len(members) - count:

@@ -95,13 +95,15 @@ class CertifyQueue:
         precision: float = 0.8,
         confidence: float = 0.9,
         name: QueueName | UnsetType = UNSET,
+        proven: float | None = None,
     ) -> None:
+        """`proven` is a threshold that was proven before."""
         nonce = name.nonce if name else ""
         self._order = draw_order(matches, nonce)
         self._training = draw_order(matches, nonce, certify=False)
         self._matches, self._name = len(matches), name
         scores = [match.score for match in self._order]
-        self._cuts = FrozenCuts(scores, precision, confidence)
+        self._cuts = FrozenCuts(scores, precision, confidence, proven)
 
     def accepts(self, label: Label) -> bool:
         """Whether this label of a judge answers a question; else it is asked again."""

@@ -54,10 +54,16 @@ class Outbox:
         self._failed = False
 
     def send(
-        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = ()
-    ) -> None:
-        """Waits while too many records are in flight; raises the error of an earlier one."""
-        future = self._producer.send(topic, value=value, key=key, headers=list(headers))
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = (),
+        at: int | None = None,
+    ) -> None:  # fmt: skip
+        """Waits while too many records are in flight; raises the error of an earlier one.
+
+        `at` is the record's time in milliseconds; without it, that of its sending.
+        """
+        future = self._producer.send(
+            topic, value=value, key=key, headers=list(headers), timestamp_ms=at
+        )
         size = len(value or b"") + len(key or b"")
         self._waiting.append((future, size))
         self._bytes += size

@@ -61,7 +61,8 @@ function FileState({ file }) {
   const text = {
     waiting: "waits for the first article",
     reading: `${percent(share)} read${left === null ? "" : `, ${plural(Math.ceil(left), "second")} left`}`,
-    read: `${plural(posts, "post")} read`,
+    matching: `${plural(posts, "post")} read, being compared`,
+    matched: `${plural(posts, "post")} compared`,
   }[state];
   return html`<span class="badge file"><bdi>${name}</bdi>: ${text}</span> `;
 }

@@ -20,8 +20,7 @@ from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
 from newsift.operations.events import NO_PROFILE, EventState
 from newsift.operations.promises import lapse_reason
-from newsift.operations.times import now_ms
-from newsift.statistics.pass_rates import describe_window, hourly_rate
+from newsift.statistics.pass_rates import hourly_rate
 from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
 from worker.posts.times import rfc3339
@@ -45,6 +44,7 @@ LabelRows = Mapping[PostId, list[Json]]
 def session(desk: Desk, _request: EmptyRequest) -> Json:
     return {
         "read_only": desk.read_only,
+        "is_file": desk.period.is_file,
         "you": shorten(one_line(current_user()), MAX_BY_CHARS) or "somebody",
     }
 
@@ -69,7 +69,7 @@ def events(desk: Desk, request: EventsRequest) -> Json:
             if not row.get("event") and not row["id"].startswith(PROFILE_PREFIX):
                 continue  # its event is unknown
         by_event[row.get("event") or row["id"].removeprefix(PROFILE_PREFIX)].append(row)
-    text = request.text.casefold()
+    text, since = request.text.casefold(), desk.matches.since
     names = sorted(name for name in {*by_event, *desk.matches.events()} if text in name.casefold())
     follower = desk.mirrors.seeds_follower
     return {
@@ -80,7 +80,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
         "total": len(names),
         "refused": refusals[:MAX_REFUSED],
         "more_refused": max(len(refusals) - MAX_REFUSED, 0),
-        "since": rfc3339(desk.matches.since),
+        "since": rfc3339(since) if since else None,
+        "until": rfc3339(desk.period.now()) if desk.period.is_file and since else None,
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
         "error": follower.error or desk.matches_follower.error,
         "model": desk.model.error,
@@ -93,7 +94,9 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     profiles = (row for row in rows if row["id"].startswith(PROFILE_PREFIX))
     row = next(map(profile_row, profiles), None)
     profile = desk.mirrors.control.profiles.get(name) if row else None
-    event = EventState(name, profile=profile, profile_status=row["state"] if row else NO_PROFILE)
+    status = row["state"] if row else NO_PROFILE
+    thresholds = thresholds_of(row for row in rows if row["state"] == "live")
+    event = EventState(name, profile=profile, profile_status=status, thresholds=tuple(thresholds))
     counts = desk.matches.counts(name)
     return {
         "event": name,
@@ -101,22 +104,24 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
             (state for state in STATES if any(r["state"] == state for r in rows)), "none"
         ),
         "seeds": Counter(row["state"] for row in seeds),
-        "thresholds": thresholds_of(row for row in rows if row["state"] == "live"),
+        "thresholds": thresholds,
         "profile": row,
         "promise": promise_row(event, desk.pass_rate(profile)),
+        "all_posts": counts.all_posts,
+        "all_stories": counts.all_stories,
         "posts": counts.posts,
-        "stories": counts.stories,
-        "hourly": hourly_row(desk, sum(counts.posts)),
-        "last": rfc3339(counts.last) if counts.number else None,
+        "hours_each": desk.period.hours.step,
+        "hourly": hourly_row(desk, counts.all_posts),
+        "last": rfc3339(counts.last) if counts.last else None,
     }
 
 
 def hourly_row(desk: Desk, posts: int) -> Json | None:
     """None where too little time has passed."""
-    now = now_ms()
-    since = max(desk.matches.since, desk.stream.stream_rate().since)
-    rate = hourly_rate(posts, since, now)
-    return None if rate is None else {"rate": rate, "window": describe_window(since, now)}
+    period = desk.period
+    since = period.rates_since(max(desk.matches.since, desk.stream.stream_rate().since))
+    rate = hourly_rate(posts, since, period.now())
+    return None if rate is None else {"rate": rate, "window": period.describe(since)}
 
 
 def thresholds_of(live: Iterable[Json]) -> list[float]:
@@ -167,7 +172,7 @@ class PostRequest(Struct, frozen=True):
 def matches(desk: Desk, request: MatchesRequest) -> Json:
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
-    labels = labels_by_post(desk, request.event)
+    labels, since = labels_by_post(desk, request.event), desk.matches.since
     return {
         "stories": [
             post_row(row, request.event, labels) | {"count": story.count}
@@ -180,7 +185,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
         "skip": request.skip,
         "languages": sorted(name for name in counts.languages if name),
         "platforms": sorted(counts.platforms),
-        "since": rfc3339(desk.matches.since),
+        "since": rfc3339(since) if since else None,
         "error": desk.matches_follower.error,
         "ready": desk.matches_follower.ready.is_set(),
     }
@@ -239,7 +244,7 @@ def post_row(row: MatchRow, event: str, labels: LabelRows, most: int = MAX_LIST_
         "cut": len(post.text) > most,
         "deleted": row.is_deleted,
         "lang": row.lang,
-        "at": rfc3339(row.at),
+        "at": rfc3339(row.at) if row.at else None,
         "number": row.number,
         "score": row.score,
         "threshold": best.threshold,

@@ -22,13 +22,12 @@ from newsift.desk.labelling import LabelSession, QueueKey
 from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
 from newsift.files.deletions import without_content
-from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import NO_PROFILE, require_event
 from newsift.operations.promises import describe_missing, require_profile, set_promise
-from newsift.operations.times import now_ms, now_text
+from newsift.operations.times import now_text
 from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
 from newsift.statistics.labels import Label, Verdict, check_names
-from newsift.statistics.pass_rates import describe_window, hourly_rate
+from newsift.statistics.pass_rates import hourly_rate
 from worker.kafka.reading import connected
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import DAY_MS, milliseconds, utc
@@ -228,8 +227,8 @@ class PromiseAction(Action, frozen=True, kw_only=True):
 def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
     control = desk.mirrors.control
     profile = control.profiles.get(request.event)
-    if profile is None:
-        return {"profile": None, "loading": not control.complete}
+    if profile is None or not desk.is_settled:
+        return {"profile": None, "loading": not (control.complete and desk.is_settled)}
     test = _promise_test(desk, profile, request.precision, request.confidence)
     event = desk.model.view().events.get(request.event) if desk.model.context else None
     return {
@@ -239,8 +238,10 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
         "promise": profile.promise,
         "stale": event.why if event else "",
         "result": test.result,
-        "missing": describe_missing(test.result) if test.result.threshold is None else "",
-        "hourly": _hourly(test, desk.stream.stream_rate()),
+        "missing": describe_missing(test.result, desk.period.is_file)
+        if test.result.threshold is None
+        else "",
+        "hourly": _hourly(desk, test),
     }
 
 
@@ -249,6 +250,7 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     """Sets the threshold that the labels show, if the page showed the same."""
     context = desk.model.wait()
     desk.mirrors.require_current()
+    desk.require_settled()
     view = desk.model.view()
     event = require_event(view.events, request.event).require_seeds()
     if event.profile_status == NO_PROFILE:
@@ -256,7 +258,7 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     profile = require_profile(event)
     test = _promise_test(desk, profile, request.precision, request.confidence)
     if test.result.threshold is None:
-        raise InputError(describe_missing(test.result))
+        raise InputError(describe_missing(test.result, desk.period.is_file))
     if test.result.threshold != request.threshold:
         raise InputError(
             f"threshold: the labels show {test.result.threshold:.4f} by now, and not "
@@ -272,7 +274,7 @@ def _promise_test(desk: Desk, profile: Profile, precision: float, confidence: fl
     return desk.promise_tests.test(profile, labels, matches(profile.event), precision, confidence)
 
 
-def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | None] | None:
+def _hourly(desk: Desk, test: PromiseTest) -> dict[str, float | str | None] | None:
     """Matches an hour now, and above the threshold that the labels show."""
     profile, threshold = test.profile, test.result.threshold
     profile_id = profile.id, profile.version
@@ -282,11 +284,14 @@ def _hourly(test: PromiseTest, stream: StreamRate) -> dict[str, float | str | No
     if not scores:
         return None
     present = -1.0 if profile.threshold is None else profile.threshold
-    now, trained_at = now_ms(), milliseconds(utc(profile.made.get("at")))
-    since = max(now - DAY_MS, stream.since, trained_at)
+    period, since = desk.period, desk.stream.stream_rate().since
+    if not period.is_file:  # a profile meets all posts of a file, whenever it was made
+        trained_at = milliseconds(utc(profile.made.get("at")))
+        since = max(period.now() - DAY_MS, since, trained_at)
+    since = period.rates_since(since)
 
     def hourly(threshold: float) -> float | None:
-        return hourly_rate(sum(score >= threshold for score in scores), since, now)
+        return hourly_rate(sum(score >= threshold for score in scores), since, period.now())
 
     then = None if threshold is None else hourly(threshold)
-    return {"now": hourly(present), "then": then, "window": describe_window(since, now)}
+    return {"now": hourly(present), "then": then, "window": period.describe(since)}

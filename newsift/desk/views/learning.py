@@ -7,6 +7,7 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.desk.api import Action, EventName, EventRequest, get_endpoint, post_endpoint
+from newsift.desk.period import FilePeriod
 from newsift.desk.session import Desk
 from newsift.desk.training import TrainingRun
 from newsift.operations.events import NO_PROFILE, EventState, lowest_and_highest, require_event
@@ -56,8 +57,11 @@ def learn(desk: Desk, request: LearnAction) -> None:
     """Begins a run, which publishes nothing."""
     if request.hours not in STREAM_HOURS:
         raise InputError(f"hours: {request.hours} is none of {', '.join(map(str, STREAM_HOURS))}")
+    desk.require_settled()
     span = 3600.0 * request.hours if request.hours else None
-    desk.training.begin(LearnOptions(request.event, span, request.labels), request.by)
+    begin = desk.period.latest.begin if isinstance(desk.period, FilePeriod) else {}
+    posts = begin.get(desk.config.topics.posts)  # of a file all posts are read
+    desk.training.begin(LearnOptions(request.event, span, request.labels, posts), request.by)
     desk.changes.notify("events")
 
 

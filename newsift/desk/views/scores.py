@@ -17,6 +17,7 @@ from newsift.desk.api import (
     post_endpoint,
     post_fields,
 )
+from newsift.desk.period import Period
 from newsift.desk.scoring import Measure, NearAnswers, ScoredMatches, drawn_labels
 from newsift.desk.session import Desk
 from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, promise_row, shorten_words
@@ -24,7 +25,6 @@ from newsift.operations.cluster_status import StreamRate
 from newsift.operations.events import IN_FORCE, lowest_and_highest
 from newsift.operations.labels import merge_near_candidates
 from newsift.operations.seed_drafts import change_seeds
-from newsift.operations.times import now_ms
 from newsift.statistics.estimates import (
     LabelledScore,
     bin_counts,
@@ -33,7 +33,7 @@ from newsift.statistics.estimates import (
     share_above,
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
-from newsift.statistics.pass_rates import MatchHistory, NearMissSample, describe_window, pass_rates
+from newsift.statistics.pass_rates import MatchHistory, NearMissSample, pass_rates
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
 from worker.posts.compare import compared_text
@@ -52,7 +52,7 @@ class FigureData:
     labelled_scores: tuple[LabelledScore, ...]
     near: NearAnswers
     stream: StreamRate
-    now: int
+    period: Period
     rate: float | None = None  # of the last hour's posts, those that match the profile
 
 
@@ -69,8 +69,8 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         [post.score for post in data.labelled_scores],
         measure.thresholds,
     )
-    since = max(data.matches.since, data.stream.since)
-    hours = max(data.now - since, 0) / HOUR_MS
+    since = data.period.rates_since(max(data.matches.since, data.stream.since))
+    hours = max(data.period.now() - since, 0) / HOUR_MS
     return {
         "event": event.name,
         "state": event.profile_status,
@@ -84,7 +84,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "background_posts": len(measure.background),
         "matched": sum(story.match.posts for story in stories),
         "hours": hours,
-        "window": describe_window(since, data.now),
+        "window": data.period.describe(since),
         "edges": edges,
         "bins": _bins(edges, data, near, hours),
         "background": [1000 * share for share in share_above(edges, measure.background)],
@@ -101,13 +101,14 @@ def _bins(
     edges: Sequence[float], data: FigureData, near: NearMissSample, hours: float
 ) -> dict[str, list[float]]:
     """Near misses are scaled to the time of the matches."""
+    posts = data.stream.posts if data.period.is_file else data.stream.hourly * hours
     matches = [story.match for story in data.matches.stories]
     bins = {
         "background": bin_counts(edges, data.measure.background),
         "matches": bin_counts(
             edges, [match.score for match in matches], [match.posts for match in matches]
         ),
-        "near": bin_counts(edges, near.scores, near.shares * (data.stream.hourly * hours)),
+        "near": bin_counts(edges, near.scores, near.shares * posts),
     }
     return {name: np.round(counts, 2).tolist() for name, counts in bins.items()}
 
@@ -120,7 +121,7 @@ def _hourly_rates(
     hourly = data.stream.hourly
     if data.stream.why:
         near, hourly = NearMissSample.from_answers([]), 0.0
-    return pass_rates(edges, MatchHistory(matches, since, data.now, top), near, hourly)
+    return pass_rates(edges, MatchHistory(matches, since, data.period.now(), top), near, hourly)
 
 
 def _finite(score: float) -> float | None:
@@ -159,7 +160,7 @@ def scores(desk: Desk, request: EventRequest) -> dict[str, Any]:
     labels, matches = desk.mirrors.labels.event_labels(request.event), desk.scores.matches(measure)
     data = FigureData(
         measure, matches, labels, desk.scores.labelled_scores(measure, matches, labels),
-        desk.stream.near_misses(request.event), desk.stream.stream_rate(), now_ms(),
+        desk.stream.near_misses(request.event), desk.stream.stream_rate(), desk.period,
         desk.pass_rate(measure.event.profile),
     )  # fmt: skip
     return {"error": "", **figure_fields(data)}

@@ -6,19 +6,23 @@ from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from newsift.cli import desk as command
 from newsift.desk import file_stream
 from newsift.desk.file_stream import FileStream
+from newsift.desk.period import FilePass, FilePeriod
 from newsift.desk.project import open_project
 from newsift.files.records import read_records
 from newsift.files.tables import FileOptions
+from newsift.operations.times import now_ms
 from newsift.statistics.labels import LabelReducer
 from tests.broker.clients import until
 from worker.config import Config
 from worker.errors import OutputError, RunError
 from worker.posts.outcome import Reason, Rejected
+from worker.posts.times import DAY_MS
 from worker.seeds.state import ControlRecord, ControlReducer
 
 
@@ -35,10 +39,18 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     read: list[int] = []
     end = Event()
 
+    period = FilePeriod()
+
     class Recorded(FileStream):
-        def _publish(self, state: Any, *_others: Any) -> bool:
-            read.append(state.offset)
+        def _begin(self, period: FilePeriod, state: Any, _cluster: Any, done: bool) -> None:
+            period.latest = FilePass(version=1, control_offset=state.offset, done=done)
+
+        def _wait_for_worker(self, *_others: Any) -> bool:
             return True
+
+        def _publish(self, period: FilePeriod, *_others: Any) -> None:
+            read.append(period.latest.control_offset)
+            period.latest = msgspec.structs.replace(period.latest, done=True)
 
     def control() -> Any:
         state = next(states, None)
@@ -51,7 +63,7 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     inputs: Any = [SimpleNamespace(name="posts.csv")]
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.0)
     stream = Recorded(Config(), inputs, control, lambda: None)
-    stream.run(end)
+    stream.run(period, end)
     assert read == [1, 3]
 
 
@@ -67,13 +79,37 @@ def test_rows_that_cannot_be_read_are_reported_once(
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.5)
     monkeypatch.setattr(file_stream, "REPORT_S", -1.0)
     state: Any = SimpleNamespace(offset=1)
+    period = FilePeriod()
+    period.latest = FilePass(version=1, control_offset=1)
     inputs: Any = [File([[bad, bad]])]
     stream = FileStream(Config(), inputs, lambda: state, lambda: None)
     outbox: Any = SimpleNamespace(settle=lambda: None)
-    assert stream._publish(state, outbox, lambda: 0)
-    assert stream._publish(state, outbox, lambda: 0)
+    for _ in range(2):
+        stream._publish(period, outbox, lambda: 0)
+    assert period.is_settled(1)
     assert stream.progress.bad == 2
     assert capsys.readouterr().err.count("could not be read: 2") == 1
+
+
+def test_posts_are_sent_with_their_own_times() -> None:
+    day, later = 1_714_730_400_000, 1_714_816_800_000
+    in_a_year = now_ms() + 365 * DAY_MS
+    times = (later, day, 0, in_a_year)  # a broker refuses what is of the future
+    posts = [SimpleNamespace(reading=None, value=b"{}", key=b"", timestamp=at) for at in times]
+    sent: list[int] = []
+    outbox: Any = SimpleNamespace(settle=lambda: None, send=lambda *_, at: sent.append(at))
+
+    class File(list[Any]):
+        name, size, is_file = "posts.csv", 0, False
+
+    period = FilePeriod()
+    period.latest = FilePass(version=1, control_offset=1)
+    state: Any = SimpleNamespace(offset=1)
+    inputs: Any = [File([posts])]
+    FileStream(Config(), inputs, lambda: state, lambda: None)._publish(period, outbox, lambda: 0)
+    assert sent[:3] == [later, day, 0]
+    assert sent[3] <= now_ms()
+    assert (period.latest.first, period.latest.last, period.latest.posts) == (day, sent[3], 4)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from newsift.desk import labelling
 from newsift.desk.api import MAX_POST_CHARS
 from newsift.desk.labelling import LabelQueues, LabelSession, QueueKey
 from newsift.desk.mirrors import TopicMirrors
+from newsift.desk.period import FilePass, FilePeriod
 from newsift.desk.threads import DaemonExecutor
 from newsift.files.rows import parse_match_record
 from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, LabelTopic, Publish
@@ -26,8 +27,9 @@ from tests.worker.command_topics import LABELS, MATCHES, Kafka
 from tests.worker.judged_matches import drawn, match
 from worker.config import load_config
 from worker.errors import BrokerError
-from worker.kafka.reading import TopicReader
+from worker.kafka.reading import TopicReader, connected
 from worker.posts.outcome import PostId
+from worker.posts.times import milliseconds, utc
 from worker.seeds.state import ControlState
 
 ANN = QueueKey("storm", "ann", "certify")
@@ -63,7 +65,9 @@ def at() -> FakeMirrors:
 @contextmanager
 def judging(at: FakeMirrors, gone: Container[PostId] = ()) -> Iterator[LabelQueues]:
     mirrors = cast(TopicMirrors, at)
-    created = LabelQueues(load_config(), mirrors, DaemonExecutor(4), at.clock, gone.__contains__)
+    created = LabelQueues(
+        load_config(), mirrors, DaemonExecutor(4), clock=at.clock, is_deleted=gone.__contains__
+    )
     created._nonce = ""  # the order is then that of the hashes
     try:
         yield created
@@ -102,6 +106,28 @@ def test_another_profile_begins_another_queue(kafka: Kafka, at: FakeMirrors) -> 
         second = drawn_queue(queues)
         assert "profile has changed" in second.replaced_because
         assert second.token != first.token
+
+
+def test_a_queue_is_drawn_once_all_posts_of_a_file_are_matched_again(
+    kafka: Kafka, at: FakeMirrors
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    period = FilePeriod()
+    with connected(load_config()) as cluster:
+        begin, end = cluster.beginnings(MATCHES), cluster.ends(MATCHES)
+    first_pass = FilePass(version=1, control_offset=at.control.offset, begin={MATCHES: begin})
+    period.latest = first_pass
+    queues = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), period)
+    assert queues.queue(ANN) is None
+    period.latest = msgspec.structs.replace(first_pass, done=True)
+    first = drawn_queue(queues)
+    assert first.size == len(NAMES)
+    kafka.fill(MATCHES, [match(NAMES[0])])
+    second_pass = msgspec.structs.replace(first_pass, version=2, done=True, begin={MATCHES: end})
+    period.latest = second_pass
+    with pytest.raises(InputError, match="has ended"):
+        queues.session(ANN, first.token)
+    assert drawn_queue(queues).size == 1
 
 
 def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors) -> None:
@@ -194,7 +220,10 @@ def matches(names: list[str], **changes: Any) -> dict[PostId, EventMatch]:
         record = parse_match_record(match(name, 0.9 - 0.001 * int(name), **changes))
         assert record is not None
         best = record.matches[0]
-        result["x", name] = EventMatch(Candidate(record.post, best.score, name), best, record)
+        result["x", name] = EventMatch(
+            Candidate(record.post, best.score, name), best, record,
+            milliseconds(utc(record.processed_at)),
+        )  # fmt: skip
     return result
 
 

@@ -19,6 +19,7 @@ from newsift.desk.matches import (
     MatchStore,
     StoryFilter,
 )
+from newsift.desk.period import FilePass, FilePeriod, StreamPeriod
 from tests.newsift.desk.match_records import HOUR, NOON, firsts, many, record, topic
 from tests.worker.small_encoder import Mail
 from worker.config import Config
@@ -33,7 +34,7 @@ def mail(records: Iterable[dict[str, Any]]) -> list[Any]:
 
 
 def store_of(records: Iterable[dict[str, Any]]) -> MatchStore:
-    created = MatchStore(Config(), now=lambda: NOW)
+    created = MatchStore(Config(), period=StreamPeriod(lambda: NOW))
     created.take(mail(records))
     return created
 
@@ -115,7 +116,7 @@ def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None
     counted = firsts(records).values()
     hour = [each for each in counted if each["source"]["timestamp"] > NOW - HOUR]
     expected = Counter(each["matches"][0]["seed_version"] for each in hour)
-    store = MatchStore(Config(), now=lambda: NOW)
+    store = MatchStore(Config(), period=StreamPeriod(lambda: NOW))
     late: list[Any] = [Mail(json.dumps(each).encode(), timestamp=NOW) for each in records]
     store.take(late)
     assert {name: store.pass_count("ferry", name) for name in "abc"} == expected
@@ -123,7 +124,10 @@ def test_posts_of_the_last_hour_count_by_the_version_that_they_matched() -> None
 
 
 def test_an_hour_that_is_not_read_whole_has_no_count() -> None:
-    store, long = MatchStore(Config(), now=lambda: NOW), topic(0, matches.MAX_READ_RECORDS + 1)
+    store, long = (
+        MatchStore(Config(), period=StreamPeriod(lambda: NOW)),
+        topic(0, matches.MAX_READ_RECORDS + 1),
+    )
     store.begin(long)
     store.take(mail([record("1", 0.5, NOW - HOUR + 1)]))
     assert store.pass_count("ferry", "a") is None
@@ -133,7 +137,7 @@ def test_an_hour_that_is_not_read_whole_has_no_count() -> None:
 
 
 def test_a_day_of_which_records_were_deleted_begins_at_the_first_that_is_there() -> None:
-    store = MatchStore(Config(), now=lambda: NOW)
+    store = MatchStore(Config(), period=StreamPeriod(lambda: NOW))
     assert store.begin(topic(7, 9)) == {0: 7}
     store.take(mail([record(name, 0.5, NOW - at) for name, at in (("1", 5 * HOUR), ("2", HOUR))]))
     assert store.since == NOW - 5 * HOUR
@@ -142,7 +146,9 @@ def test_a_day_of_which_records_were_deleted_begins_at_the_first_that_is_there()
 @pytest.mark.parametrize("is_first", [False, True], ids=["after the match", "before it"])
 def test_a_deleted_post_is_counted_and_loses_its_content(is_first: bool) -> None:
     told = list[int]()
-    store = MatchStore(Config(), now=lambda: NOW, on_deletion=lambda: told.append(1))
+    store = MatchStore(
+        Config(), period=StreamPeriod(lambda: NOW), on_deletion=lambda: told.append(1)
+    )
     deleted = {"post": {"id": "1", "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
     deletion: Any = [Mail(json.dumps(deleted).encode())]
     names = {"1": "gone", "2": "kept"}
@@ -175,7 +181,7 @@ def test_a_deletion_counts_only_for_the_post_of_its_instance() -> None:
         given.append(Mail(json.dumps(own).encode(), headers=[("instance", host)]))
     deleted = {"post": {"id": "1", "platform": "mastodon"}, "deleted_at": "2026-03-01T10:00:00Z"}
     given.append(Mail(json.dumps(deleted).encode(), headers=[("instance", b"b.example")]))
-    store = MatchStore(Config(), now=lambda: NOW)
+    store = MatchStore(Config(), period=StreamPeriod(lambda: NOW))
     store.take(given)
     rows = {name: store.row(name, ("mastodon", "1")) for name in store.events()}
     assert {name: row.is_deleted for name, row in rows.items() if row} == {
@@ -191,7 +197,7 @@ def test_the_store_answers_while_the_broker_does_not() -> None:
         go.wait(10)
         return {0: 0}
 
-    store, slow = MatchStore(Config(), now=lambda: NOW), topic()
+    store, slow = MatchStore(Config(), period=StreamPeriod(lambda: NOW)), topic()
     slow.ends = wait
     begin = Thread(target=store.begin, args=(slow,))
     reader = Thread(target=lambda: answers.append(store.events()), daemon=True)
@@ -223,7 +229,7 @@ def test_a_record_with_too_many_matches_is_skipped() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matches, "MAX_ROW_BYTES", 200_000)
     monkeypatch.setattr(matches, "MAX_EVENTS", 20)
-    store = MatchStore(Config(), current=lambda: {"event 0"}, now=lambda: NOW)
+    store = MatchStore(Config(), current=lambda: {"event 0"}, period=StreamPeriod(lambda: NOW))
     for n in range(500):
         store.take(mail([record(f"{n}", 0.5, event=f"event {n}", text="x" * 2000, group=f"{n}")]))
     assert len(store.events()) <= 25
@@ -255,7 +261,7 @@ def test_any_record_is_skipped_or_counted(
     wild = record("1", 0.5, group="g") | {place: odd}
     wild_match = record("2", 0.5, group="g", match={of_match: other})
     values = [json.dumps(each).encode() for each in (wild, wild_match)]
-    store = MatchStore(Config(), now=lambda: NOW)
+    store = MatchStore(Config(), period=StreamPeriod(lambda: NOW))
     odd_mail: Any = [Mail(value, timestamp=at) for value in (*values, raw, None)]
     store.take(odd_mail)
     store.take(mail([record("3", 0.5, NOW, group="h")]))
@@ -263,3 +269,59 @@ def test_any_record_is_skipped_or_counted(
     assert sum(store.counts("ferry").posts) >= 1
     for name in store.events():
         store.find(name, StoryFilter(text="x", least=0.1))
+
+
+def test_a_match_that_comes_late_counts_in_the_hour_of_its_post() -> None:
+    """As those of a backfill do."""
+    store = store_of([])
+    old = record("1", 0.5, NOW - 30 * HOUR)
+    older, newer = record("2", 0.5, NOW - 5 * HOUR), record("3", 0.5, NOW - HOUR)
+    late: list[Any] = [
+        Mail(json.dumps(each).encode(), timestamp=NOW) for each in (newer, old, older)
+    ]
+    store.take(late)
+    counts = store.counts("ferry")
+    assert [n for n, count in enumerate(counts.posts) if count] == [18, 22]
+    assert (counts.all_posts, counts.last) == (2, NOW - HOUR)
+    rows = [row.at for row, _ in store.find("ferry", StoryFilter()).stories]
+    assert rows == [NOW - HOUR, NOW - 5 * HOUR, NOW - 30 * HOUR]
+    assert store.find("ferry", StoryFilter(minutes=60)).total == 1
+
+
+def file_records(times: Iterable[int], text: str = "the ferry") -> list[dict[str, Any]]:
+    return [record(f"{n}", 0.5, at, text=text, group=f"g{n % 3}") for n, at in enumerate(times)]
+
+
+def test_a_file_is_told_by_the_times_of_its_posts() -> None:
+    first, last = NOON - 1000 * HOUR, NOON - 2 * HOUR
+    dice = random.Random(2)
+    times = [first, last, *(dice.randrange(first, last) for _ in range(200)), 0, 0]
+    period = FilePeriod()
+    period.latest = FilePass(version=1, first=first, last=last)
+    store = MatchStore(Config(), period=period)
+    store.take(mail(file_records(times)))
+    counts, step = store.counts("ferry"), period.hours.step
+    assert (len(counts.posts) <= 24, step) == (True, 42)  # 999 hours in 24 steps
+    for n, count in enumerate(counts.posts):
+        begin = (first // HOUR + n * step) * HOUR
+        assert count == sum(begin <= at < begin + step * HOUR for at in times)
+    assert (counts.all_posts, counts.last, store.since) == (len(times), last, first)
+    day = store.find("ferry", StoryFilter(minutes=24 * 60, count=100)).stories
+    assert {row.at for row, _ in day} <= {at for at in times if at >= last - 24 * HOUR}
+    assert day[0][0].at == last
+
+
+def test_matches_of_an_earlier_pass_over_a_file_are_forgotten() -> None:
+    period = FilePeriod()
+    period.latest = FilePass(version=1, first=NOON, last=NOON + HOUR)
+    store = MatchStore(Config(), period=period)
+    store.take(mail(file_records([NOON] * 9)))
+    period.latest = structs.replace(period.latest, version=2, begin={"tweets": {0: 100}})
+    assert (store.events(), store.counts("ferry").all_posts) == ([], 0)
+    late = [
+        Mail(json.dumps(record(name, 0.5, group="g0") | {"new": False}).encode(), offset=offset)
+        for name, offset in (("1", 99), ("2", 100), ("3", 101))
+    ]  # fmt: skip
+    store.take(late)  # type: ignore[arg-type]
+    ((row, story),) = store.find("ferry", StoryFilter()).stories
+    assert (row.post_id[1], row.new, story.count) == ("2", True, 2)

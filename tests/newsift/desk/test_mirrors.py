@@ -276,7 +276,7 @@ def test_a_test_is_the_same_object_until_profile_labels_matches_or_target_change
 
 def test_matches_are_read_again_once_they_are_old(kafka: Kafka) -> None:
     now = [0.0]
-    tests = PromiseTests(load_config(), lambda: now[0])
+    tests = PromiseTests(load_config(), clock=lambda: now[0])
     kafka.fill(MATCHES, [match("1"), match("2", event="quake")])
     assert [*tests.matches("storm")] == [("x", "1")]
     kafka.fill(MATCHES, [match("3")])

@@ -12,6 +12,7 @@ from encoder.model.weights import F32
 from newsift.desk.api import MAX_AUTHOR_CHARS
 from newsift.desk.matches import MatchStore
 from newsift.desk.model import ControlView, DeskModel
+from newsift.desk.period import StreamPeriod
 from newsift.desk.scoring import (
     EventScores,
     Measure,
@@ -128,7 +129,7 @@ class Town:
 
 
 def town(context: ModelContext) -> Town:
-    store = MatchStore(context.config, now=lambda: NOW)
+    store = MatchStore(context.config, period=StreamPeriod(lambda: NOW))
     store.begin(topic())
     return Town(context, stream(), store)
 
@@ -143,7 +144,13 @@ def scene(
         measure, result, labels
     )
     return FigureData(
-        measure, result, tuple(labels), labelled, NearAnswers(tuple(answers), ()), flow, NOW
+        measure,
+        result,
+        tuple(labels),
+        labelled,
+        NearAnswers(tuple(answers), ()),
+        flow,
+        StreamPeriod(lambda: NOW),
     )
 
 
@@ -338,5 +345,5 @@ def test_an_unreachable_broker_and_worker_are_reported() -> None:
     )
     monitor = StreamMonitor(config)
     traffic, near = monitor.stream_rate(), monitor.near_misses("fire")
-    assert (traffic.hourly, monitor.hour_processed(), near.answers) == (0, 0, ())
+    assert (traffic.hourly, monitor.processed(), near.answers) == (0, 0, ())
     assert all("127.0.0.1:9" in text for text in (traffic.why, *near.messages))

@@ -1,6 +1,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,13 +19,13 @@ from newsift.operations.profile_training import (
     TrainingData,
     training_posts,
 )
-from newsift.operations.promises import require_profile, weigh_evidence
+from newsift.operations.promises import PromiseEvidence, require_profile, weigh_evidence
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
-from newsift.statistics.labels import Label
+from newsift.statistics.labels import Label, QueueName
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry_event import ARTICLES, is_on, sample_posts
 from tests.newsift.desk.match_records import NOON, record
-from tests.worker.event_profiles import profile
+from tests.worker.event_profiles import profile, profile_of
 from tests.worker.small_encoder import ARTICLES as SMALL_ARTICLES
 from tests.worker.small_encoder import Mail
 from worker.config import Config
@@ -208,3 +209,47 @@ def test_a_post_that_is_compared_again_matches_by_the_new_profile() -> None:
     result = read_event_matches(cast(TopicReader, MatchTopic(records)), Config(), "ferry", 0)
     assert [name for _, name in result] == ["1", "3"]
     assert {match.profile for match in result.values()} == {("profile|ferry", "v1")}
+
+
+def test_in_a_file_a_newer_match_beside_the_profile_hides_none_of_it() -> None:
+    of_profile: dict[str, Any] = {"seed_id": "profile|ferry", "seed_version": "v1"}
+    records = [record("1", 0.6, NOON, match=of_profile), record("2", 0.5, NOON + 9)]
+    topic = cast(TopicReader, MatchTopic(records))
+    result = read_event_matches(topic, Config(), "ferry", 0, {0: 0})
+    assert [name for _, name in result] == ["1"]
+
+
+def test_a_file_that_is_opened_again_keeps_what_its_labels_prove(enc: Encoder) -> None:
+    """All matches come anew, later than the labels, and from a promise on only those above it."""
+    ferry = profile_of(enc, "ferry", {"s1": ("", SMALL_ARTICLES["game"])})
+    of_profile = {"seed_id": ferry.id, "seed_version": ferry.version}
+    scores = {f"{n}": 0.9 - n / 1000 for n in range(300) if is_certify_post(("plain", f"{n}"))}
+    day = "2020-01-01T00:00:00Z"
+    labels = [
+        Label(
+            "on", "ferry", Post(name, "plain", "t"), "ann", day, "certify", 0.5,
+            queue=QueueName("n", day),
+        )
+        for name in [*scores][:40]
+    ]  # fmt: skip
+
+    def evidence(profile: Profile, is_file: bool, least: float = 0) -> PromiseEvidence:
+        records = [
+            record(name, score, match=of_profile) for name, score in scores.items() if score > least
+        ]
+        topic = cast(TopicReader, MatchTopic(records))
+        begin = {0: 0} if is_file else None
+        matches = read_event_matches(topic, Config(), "ferry", 0, begin)
+        return weigh_evidence(labels, matches, profile, PromiseTarget(0.8, 0.9, 1), is_file)
+
+    assert evidence(ferry, is_file=False).matches == 0
+    opened = evidence(ferry, is_file=True)
+    assert (opened.labels, opened.matches, opened.more) == (40, len(scores), True)
+    assert opened.threshold is not None
+    promise = {"precision": 0.8, "confidence": 0.9, "version": 1}
+    promised = replace(ferry, threshold=opened.threshold, promise=promise)
+    later = evidence(promised, is_file=True, least=opened.threshold - 1e-9)
+    assert (later.threshold, later.more, later.out_of_reach) == (opened.threshold, False, "")
+    low = replace(promised, threshold=0.61)
+    assert evidence(low, is_file=True).threshold == 0.61
+    assert evidence(replace(low, promise=promise | {"precision": 0.7}), True).threshold != 0.61

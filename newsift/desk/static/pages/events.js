@@ -17,7 +17,7 @@ const STATES = {
   none: ["no seed in force", ""],
 };
 
-export default function Events() {
+export default function Events({ session }) {
   const [text, setText] = useState("");
   const [skip, setSkip] = useState(0);
   const [answer, error] = useAnswer("/api/events", { text, skip }, PARTS, REFRESH_MS);
@@ -31,7 +31,8 @@ export default function Events() {
     setSkip(0);
     setText(event.target.value);
   };
-  const row = (each) => html`<${Event} key=${each.event} row=${each} model=${data.model} />`;
+  const row = (each) => html`<${Event} key=${each.event} row=${each} model=${data.model}
+    isFile=${session.is_file} />`;
   const find = html`<p><label>Find an event <input type="search" value=${text} maxlength="100"
     onInput=${search} /></label></p>`;
   const pages = html`<div class="row">
@@ -39,8 +40,11 @@ export default function Events() {
     <button type="button" disabled=${skip + PAGE >= data.total}
       onClick=${() => setSkip(skip + PAGE)}>After</button>
     <span class="quiet">${plural(data.total, "event")}</span></div>`;
-  const since = html`Matches are counted since <${Time} at=${data.since} />
+  const ofStream = html`Matches are counted since <${Time} at=${data.since} />
     ${data.ready ? "." : "; they are still being read."}`;
+  const ofFile = html`The posts of the file are from <${Time} at=${data.since} /> to${" "}
+    <${Time} at=${data.until} />.`;
+  const since = !session.is_file ? ofStream : data.until && ofFile;
   return html`<h1>Events</h1>
     <${ErrorText} error=${error} />
     ${paragraph("refused", data.error && `Not up to date: ${data.error}`)}
@@ -49,7 +53,7 @@ export default function Events() {
     ${!data.events.length && html`<${Empty} data=${data} text=${text} />`}
     ${(skip > 0 || data.total > skip + PAGE) && pages}
     <${RefusedSeeds} data=${data} />
-    ${paragraph("quiet", data.events.length > 0 && since)}`;
+    ${data.events.length > 0 && paragraph("quiet", since)}`;
 }
 
 function Empty({ data, text }) {
@@ -61,9 +65,7 @@ function Empty({ data, text }) {
     <p><a href="#/seeds">Add the first seed</a></p></div>`;
 }
 
-const sum = (counts) => counts.reduce((total, n) => total + n, 0);
-
-function Event({ row, model }) {
+function Event({ row, model, isFile }) {
   const [state, kind] = STATES[row.state];
   const { profile, promise, hourly } = row;
   const seeds = Object.entries(row.seeds).map(([name, n]) => `${plural(n, "seed")} ${name}`);
@@ -75,10 +77,11 @@ function Event({ row, model }) {
     <div class="row"><h2><a href=${eventAddress(row.event)}><bdi>${row.event}</bdi></a></h2>
       <span class=${`badge ${kind}`}>${state}</span>${profile && learned}
       <${Promise} promise=${promise} /></div>
-    <div class="row numbers"><${Hours} hours=${row.posts} name=${row.event} />
-      <span><strong>${number(row.posts.at(-1))}</strong> this hour</span>${hourly && pace()}
-      <span>${plural(sum(row.posts), "match", "matches")} and${" "}
-        ${plural(sum(row.stories), "story", "stories")} in 24 h</span>
+    <div class="row numbers"><${Hours} row=${row} isFile=${isFile} />
+      ${!isFile && html`<span><strong>${number(row.posts.at(-1))}</strong> this hour</span>`}
+      ${hourly && pace()}
+      <span>${plural(row.all_posts, "match", "matches")} and${" "}
+        ${plural(row.all_stories, "story", "stories")} in ${isFile ? "the file" : "24 h"}</span>
       ${row.last && html`<span class="quiet">last <${Time} at=${row.last} /></span>`}</div>
     <p class="quiet"><${Threshold} row=${row} model=${model} /> · ${seeds.join(", ") || "no seed"}
       </p>
@@ -102,13 +105,16 @@ function Threshold({ row, model }) {
   return model ? html`<span title=${model}>threshold automatic</span>` : "threshold unknown";
 }
 
-// Matches by hour of the last day; the last bar is the present hour.
-function Hours({ hours, name }) {
+// Matches by hour of the last day, the last bar being the present hour; or of all days of a file.
+function Hours({ row: { posts: hours, hours_each: each, event }, isFile }) {
+  if (!hours.length) return null; // No post of the file has a time.
   const most = Math.max(...hours, 1);
   const step = WIDTH / hours.length;
+  const spans = `${plural(hours.length, "step")} of ${plural(each, "hour")}`;
+  const time = isFile ? `the file, in ${spans}` : `the last ${hours.length} hours`;
   const label =
-    `${name}: matches an hour in the last ${hours.length} hours, ` +
-    `${number(Math.max(...hours))} at most, ${number(hours.at(-1))} in this one`;
+    `${event}: matches over ${time}, ${number(Math.max(...hours))} at most, ` +
+    `${number(hours.at(-1))} in the last`;
   const bar = (n, at) => {
     const height = n ? Math.max(2, (n / most) * (HEIGHT - 1)) : 1;
     return html`<rect class=${n ? "" : "none"} x=${at * step} y=${HEIGHT - height}

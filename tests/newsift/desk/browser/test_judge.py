@@ -119,10 +119,10 @@ def test_an_answer_that_was_not_published_survives_a_reload(window: Window, plac
 
 def test_a_queue_is_drawn_again_from_the_present_matches(window: Window, place: Place) -> None:
     page = judging(window, "ann")
-    expect(page.get_by_text("120 matches of 24 hours")).to_be_visible()
+    expect(page.get_by_text("120 matches of the last 24 hours")).to_be_visible()
     place.send("matches", (None, match("late")))
     page.get_by_role("button", name="Draw again").click()
-    expect(page.get_by_text("121 matches of 24 hours")).to_be_visible()
+    expect(page.get_by_text("121 matches of the last 24 hours")).to_be_visible()
 
 
 def test_an_empty_queue_is_requested_again_after_an_error(window: Window, place: Place) -> None:

@@ -207,10 +207,10 @@ def came(desk: Desk, kafka: Kafka, records: list[dict[str, Any]]) -> None:
     until(lambda: desk.matches.counts("ferry").number >= len(records))
 
 
-def test_the_last_minutes_are_those_of_kafka(plain_desk: Desk, kafka: Kafka) -> None:
+def test_the_last_minutes_are_those_of_the_posts(plain_desk: Desk, kafka: Kafka) -> None:
     now = int(time.time() * 1000)
     for name, ago in (("old", 2 * HOUR), ("new", HOUR // 2)):
-        kafka.send(MATCHES, json.dumps(record(name, 0.5, group=name)).encode(), at=now - ago)
+        kafka.send(MATCHES, json.dumps(record(name, 0.5, now - ago, group=name)).encode(), at=now)
     until(lambda: asks(plain_desk)["total"] == 2)
     assert [each["id"] for each in asks(plain_desk)["stories"]] == ["new", "old"]
     assert [each["id"] for each in asks(plain_desk, minutes=60)["stories"]] == ["new"]

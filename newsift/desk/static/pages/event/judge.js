@@ -31,10 +31,11 @@ export default function Judge({ event, session }) {
   };
   const nameless = html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that
     two people can be told apart.</p>`;
+  const when = session.is_file ? "the file" : "the last 24 hours";
   const queue = html`${by === "somebody" && nameless}
     <${Kinds} kind=${kind} choose=${setKind} />
     <${Queue} key=${JSON.stringify([event, kind, by])} event=${event} kind=${kind} by=${by}
-      again=${post} leave=${() => setPost(null)} />`;
+      when=${when} again=${post} leave=${() => setPost(null)} />`;
   const readOnlyText = html`<p class="refused">This desk only shows; open one that may change
     things to judge.</p>`;
   return html`<div class="judging"><div>${session.read_only ? readOnlyText : queue}</div>
@@ -52,7 +53,7 @@ function Kinds({ kind, choose }) {
     ${Object.entries(KINDS).map(choice)}</fieldset>`;
 }
 
-function Queue({ event, kind, by, again, leave }) {
+function Queue({ event, kind, by, when, again, leave }) {
   const queue = useQueue(event, kind, by);
   const { state } = queue;
   const post = again ?? queue.question;
@@ -71,7 +72,7 @@ function Queue({ event, kind, by, again, leave }) {
     return html`<${ErrorText} error=${queue.error} />
       <${Button} run=${queue.refresh}>Try again<//>`;
   }
-  if (!state) return html`<${LoadingText} what="Drawing from the matches of the last 24 hours" />`;
+  if (!state) return html`<${LoadingText} what=${`Drawing from the matches of ${when}`} />`;
   const last = state.undo ? ` (${state.undo.label})` : "";
   const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
     <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
@@ -81,12 +82,12 @@ function Queue({ event, kind, by, again, leave }) {
     ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} />`)}
     ${again && repeat}
     ${post && html`<${Card} post=${post} judge=${judge} />`}
-    ${post === null && html`<${NoQuestion} queue=${queue} />`}
+    ${post === null && html`<${NoQuestion} queue=${queue} when=${when} />`}
     ${post === undefined && html`<${LoadingText} what="Saving" />`}
     <div class="row">
       <${Button} run=${queue.undo} disabled=${!state.undo && !queue.waiting}>
         <kbd>z</kbd> Undo${last}<//>
-      <span class="quiet">${plural(state.matches, "match", "matches")} of 24 hours, drawn
+      <span class="quiet">${plural(state.matches, "match", "matches")} of ${when}, drawn
         ${" "}<${Time} at=${state.at} /></span>
       ${!state.empty && post && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div>
   </section>`;
@@ -138,10 +139,10 @@ function Missed({ queue, entry: { verdict, text, why, other }, entry }) {
     <${Button} run=${() => queue.dismiss(entry)}>Dismiss<//></div>`;
 }
 
-function NoQuestion({ queue: { state, redraw } }) {
+function NoQuestion({ queue: { state, redraw }, when }) {
   if (state.empty) {
-    return html`<div class="card"><p>Nothing to ask about yet: no post of the last 24 hours has
-      matched. This page looks again by itself.</p></div>`;
+    return html`<div class="card"><p>Nothing to ask about: no post of ${when} has matched.
+      This page looks again by itself.</p></div>`;
   }
   return html`<div class="card">
     <p>You have judged what can be asked about these matches: ${state.progress}.</p>

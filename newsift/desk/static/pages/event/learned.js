@@ -10,6 +10,10 @@ const SPANS = [
   [24, "the last 24 hours"],
   [0, "no posts: its seeds and everyday posts alone"],
 ];
+const FILE_SPANS = [
+  [24, "all posts of the file"],
+  [0, "no posts: its seeds and everyday posts alone"],
+];
 const thresholdWords = (thresholds) => (thresholds.length ? scores(thresholds) : "–");
 
 export default function Learned({ event, session }) {
@@ -55,8 +59,9 @@ function Learn({ data, session }) {
     html`<label class="choice"><input type="radio" name="span" checked=${hours === value}
       onChange=${() => setHours(value)} /> ${text}</label>`;
   const other = busy && busy !== event && html`<bdi>${busy}</bdi> learns now; one at a time.`;
-  const fields = html`<fieldset><legend>From its seeds, and of the stream</legend>
-    ${SPANS.map(choice)}
+  const [where, spans] = session.is_file ? ["file", FILE_SPANS] : ["stream", SPANS];
+  const fields = html`<fieldset><legend>From its seeds, and of the ${where}</legend>
+    ${spans.map(choice)}
     <label class="choice"><input type="checkbox" checked=${labels}
       onChange=${(change) => setLabels(change.target.checked)} /> and from labels</label>
     <p class="row"><${Button} run=${begin} disabled=${!!busy}>See what it would learn<//>
@@ -92,19 +97,20 @@ function Versions({ data, session }) {
 
 // A training run: its progress, its failure or its proposal.
 export function Run({ data, run, session }) {
-  if (!run.ended) return html`<${Running} run=${run} />`;
+  if (!run.ended) return html`<${Running} run=${run} isFile=${session.is_file} />`;
   if (run.refusal) return html`<p class="refused" role="alert">${run.refusal}</p>`;
   return html`<${Proposal} data=${data} run=${run} proposal=${run.proposal} session=${session} />`;
 }
 
-function Running({ run }) {
+function Running({ run, isFile }) {
   const [more, setMore] = useState(0);
   useEffect(() => {
     setMore(0);
     const timer = setInterval(() => setMore((seconds) => seconds + 1), 1000);
     return () => clearInterval(timer);
   }, [run.seconds]);
-  const hours = `${plural(run.hours, "hour")} of posts and as many before are read`;
+  const ofStream = `${plural(run.hours, "hour")} of posts and as many before are read`;
+  const hours = isFile ? "all posts of the file are read" : ofStream;
   return html`<p role="status">It
     learns${run.hours ? `; ${hours}, then read again to compare` : ""} …</p>
     <p class="quiet" aria-hidden="true">${Math.round(run.seconds) + more} s <progress></progress>
@@ -127,16 +133,16 @@ function Proposal({ data, run, proposal, session }) {
     ${run.messages.map((line) => paragraph("quiet", line))}
     ${paragraph("refused", run.risk && `Look before you publish: ${run.risk}`)}
     <${Words} creation=${proposal.creation} />
-    <${Change} proposal=${proposal} />
+    <${Change} proposal=${proposal} least=${session.is_file ? 1 : 1 / 60} />
     <${Creation} creation=${proposal.creation} />
     ${proposal.is_news && !session.read_only && button}</section>`;
 }
 
-function Change({ proposal }) {
+function Change({ proposal, least }) {
   const { passes, threshold, read, hours, per_1000_of_the_background: background } = proposal;
   const both = ({ before, after }) => `${before.toFixed(1)} → ${after.toFixed(1)}`;
   const hourly = { before: passes.before / hours, after: passes.after / hours };
-  const rates = hours > 1 / 60 ? `; an hour ${both(hourly)}` : "";
+  const rates = hours > least ? `; an hour ${both(hourly)}` : "";
   const stream = `${number(passes.before)} → ${number(passes.after)} pass${rates}`;
   const rows = [
     ["Threshold", `${thresholdWords(threshold.before)} → ${thresholdWords(threshold.after)}`],

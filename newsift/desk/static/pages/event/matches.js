@@ -22,6 +22,12 @@ const TIMES = [
   [60, "the last hour"],
   [360, "the last 6 hours"],
 ];
+const FILE_TIMES = [
+  ["", "any time"],
+  [60, "the file's last hour"],
+  [360, "the file's last 6 hours"],
+  [1440, "the file's last day"],
+];
 const keyOf = (post) => `${post.platform}|${post.id}`;
 const activeCard = () => document.activeElement?.closest("article[data-card]");
 
@@ -112,8 +118,9 @@ export default function Matches({ event, session, filters: inAddress }) {
     ${number(data?.newer)}${data?.newer >= MAX_STORIES ? " or more" : ""} new</button>`;
   const story = (each) =>
     html`<${Story} key=${keyOf(each)} event=${event} post=${each} threshold=${data.threshold} />`;
-  const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED} />`;
-  return html`<${Filters} now=${filters} data=${data} change=${filter} />
+  const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED}
+    isFile=${session.is_file} />`;
+  return html`<${Filters} now=${filters} data=${data} change=${filter} isFile=${session.is_file} />
     <${LoadStatus} answer=${data} error=${error} />
     <div class="row bar" ref=${top}>
       <${Count} data=${data} count=${stories.length} />
@@ -137,14 +144,15 @@ function Count({ data, count }) {
   return html`<span class="grow quiet">
     ${plural(Math.max(data.total, count), "story", "stories")}
       ${data.ready ? "" : ", still reading"},
-    since <${Time} at=${data.since} />
+    ${data.since && html`since <${Time} at=${data.since} />`}
     ${data.error && html` <span class="bad">the topic is not followed: ${data.error}</span>`}</span>`;
 }
 
-function Nothing({ data, filtered }) {
+function Nothing({ data, filtered, isFile }) {
   if (data.newer) return null;
   if (filtered) return paragraph("card", "No match passes these filters. Remove one.");
   if (!data.ready) return paragraph("card", "The matches are being read.");
+  if (isFile) return paragraph("card", "No post of the file matches, of those compared so far.");
   return paragraph("card", "Nothing has matched in the last day. Matches show here by themselves.");
 }
 
@@ -165,7 +173,7 @@ function Pages({ data, hold, setHold }) {
   </div>`;
 }
 
-function Filters({ now, data, change }) {
+function Filters({ now, data, change, isFile }) {
   const set = (name) => (value) => {
     const isSet = ([, each]) => each !== "" && each !== undefined;
     const next = Object.fromEntries(Object.entries({ ...now, [name]: value }).filter(isSet));
@@ -186,7 +194,8 @@ function Filters({ now, data, change }) {
     <${DelayedInput} label="Words or author" now=${now.text} set=${set("text")} type="search"
       maxlength="100" />
     <details open=${folded !== UNFILTERED}><summary>Filters</summary><div class="row">
-    ${select("Order", "order", ORDERS)}${select("Time", "minutes", TIMES)}
+    ${select("Order", "order", ORDERS)}
+    ${(!isFile || data?.since) && select("Time", "minutes", isFile ? FILE_TIMES : TIMES)}
     ${selectName("Language", "lang", data?.languages)}
     ${selectName("Platform", "platform", data?.platforms)}
     <${DelayedInput} label="Score from" now=${now.least} set=${set("least")} ...${bounds} />
@@ -251,7 +260,7 @@ function Story({ event, post, threshold }) {
 const LABEL_COLOURS = { on: "good", off: "bad" };
 
 function Post({ post }) {
-  const came = html`came <${Time} at=${post.at} />`;
+  const came = post.at && html`came <${Time} at=${post.at} />`;
   const reach = `the score; ${score(post.threshold)} has to be reached`;
   const badge = ({ label, by }) =>
     html`<span class=${`badge ${LABEL_COLOURS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
@@ -291,7 +300,8 @@ function Whole({ event, post }) {
   return html`${(full.cut || post.cut) && text}
     <${Table} name="Scores" heads=${["Seed", "#Score", "#Threshold", "Words"]}
       rows=${full.seeds.map(row)} />
-    <p class="quiet">Came <${Time} at=${full.at} />${events.length > 1 && others}</p>
+    <p class="quiet">${full.at && html`Posted <${Time} at=${full.at} />`}
+      ${events.length > 1 && others}</p>
     <details><summary>Details</summary><p class="quiet">Post <bdi>${full.id}</bdi>, from
       ${" "}${full.source}; seeds ${full.seed_set}, model ${full.model.slice(0, 12)}</p></details>`;
 }

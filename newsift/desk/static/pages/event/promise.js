@@ -28,7 +28,7 @@ export function Promises({ event, session }) {
   const result = html`<${Result} event=${event} test=${test} target=${target} again=${again}
     session=${session} />`;
   return html`<section class="promised"><h2>What the labels show</h2><${ErrorText} error=${error} />
-    ${test?.loading && html`<${LoadingText} what="Reading the seeds" />`}
+    ${test?.loading && html`<${LoadingText} what="Reading the seeds and their matches" />`}
     ${test?.profile === null && !test.loading && first}
     ${test?.profile && html`<${Present} test=${test} />`}
     ${test?.profile !== null && choice}
@@ -91,7 +91,7 @@ function Result({ event, test, target, again, session }) {
 function Rates({ rates }) {
   if (!rates) return null;
   if (rates.now === null) {
-    return paragraph("", "Too little time has passed to tell how many posts an hour match.");
+    return paragraph("", "The time is too short to tell how many posts an hour match.");
   }
   const then = html`, <b>${rates.then !== null && rate(rates.then)}</b> would from there on`;
   return html`<p>About ${rate(rates.now)} posts an hour match now${rates.then !== null && then}:

@@ -35,7 +35,7 @@ export function hourlyWords(data, { hourly, score }) {
     return score < data.floor ? below : "not known yet";
   }
   if (score < data.thresholds[1]) return "unknown: no worker gives near misses";
-  return "too little time has passed";
+  return "unknown: the time is too short";
 }
 
 export function backgroundWords(data, { background }) {

@@ -43,8 +43,8 @@ function Thresholds({ data, event, session }) {
     ${data.messages.map((line) => paragraph("refused", line))}
     ${paragraph("refused", problem)}
     <h2>Where the scores lie</h2>
-    <p class="quiet">${number(data.matched)} matches of the last ${span(data.hours)},
-      by ${compared}. The threshold is ${scores(data.thresholds)},
+    <p class="quiet">${plural(data.matched, "match", "matches")} of
+      ${session.is_file ? " the file" : ` the last ${span(data.hours)}`}, by ${compared}. The threshold is ${scores(data.thresholds)},
       ${data.is_automatic ? " automatic." : " set."}</p>
     <${Histogram} data=${data} at=${at} move=${setChoice} />
     <${Legend} />
