@@ -120,6 +120,7 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
             stream = local_desk.file = FileStream(
                 local_config,
                 inputs,
+                period,
                 lambda: local_desk.mirrors.control,
                 lambda: local_desk.changes.notify("health", "events", "matches", "labels"),
                 lambda: local_desk.model.seed_set_digest,
@@ -127,8 +128,7 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
             if folder is None:
                 notify("articles and labels are lost when this desk ends; --project DIR saves them")
             saving = partial(save_project, project, local_desk)
-            following = partial(stream.run, period)
-            services = worker, ThreadService(following), ThreadService(saving)
+            services = worker, ThreadService(stream.run), ThreadService(saving)
             try:
                 serve(local_config, access, local_desk, services)
             finally:

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from newsift.desk.export import ProjectFiles
 from newsift.desk.period import FilePeriod
 from newsift.files.posts import FileMessages, share_read
 from newsift.operations.cluster_status import read_offsets
@@ -48,11 +49,13 @@ class FileStream:
     """Runs in a thread of its own."""
 
     def __init__(
-        self, config: Config, inputs: Sequence[FileMessages], control: Callable[[], ControlState],
-        on_change: Callable[[], None], seed_set: Callable[[], str | None] = lambda: None,
+        self, config: Config, inputs: Sequence[FileMessages], period: FilePeriod,
+        control: Callable[[], ControlState], on_change: Callable[[], None],
+        seed_set: Callable[[], str | None] = lambda: None,
     ) -> None:  # fmt: skip
         """`seed_set` gives the digest of the seeds of `control`; None if it is unknown."""
-        self._config, self._inputs, self._control = config, inputs, control
+        self._config, self._inputs, self._period = config, inputs, period
+        self._control = control
         self._seed_set = seed_set
         self._on_change, self._end = on_change, Event()
         self._share = share_read(inputs)
@@ -61,7 +64,12 @@ class FileStream:
         self.progress = FileProgress(self._name, "waiting")
         self._has_reported_bad = False
 
-    def run(self, period: FilePeriod, end: Event) -> None:
+    def project_files(self) -> ProjectFiles:
+        """For an export: the files to be read again, by another thread."""
+        inputs = [file.reopened() for file in self._inputs]
+        return ProjectFiles(inputs, self._period.latest.begin.get(self._config.topics.matches, {}))
+
+    def run(self, end: Event) -> None:
         # Passes are told apart by the offset of their articles. Not by their digest: an article
         # that is removed and added again has the old one, and missed what was read in between.
         config, self._end = self._config, end
@@ -73,13 +81,13 @@ class FileStream:
             while not end.wait(POLL_S):
                 state = self._control()
                 live = any(not seed.paused for seed in state.seeds.values())
-                is_first = not period.version
-                if (is_first and not live) or period.is_settled(state.offset):
+                is_first = not self._period.version
+                if (is_first and not live) or self._period.is_settled(state.offset):
                     continue
                 if self._wait_for_seeds() and self._wait_for_worker(lag, 0):
-                    self._begin(period, state, cluster, done=not live)
+                    self._begin(state, cluster, done=not live)
                     if live:
-                        self._publish(period, outbox, lag)
+                        self._publish(outbox, lag)
 
     def _wait_for_seeds(self) -> bool:
         """Until the worker matches with the articles of this desk; False if it was stopped.
@@ -97,22 +105,19 @@ class FileStream:
                 return False
         return True
 
-    def _begin(
-        self, period: FilePeriod, state: ControlState, cluster: TopicReader, done: bool
-    ) -> None:
+    def _begin(self, state: ControlState, cluster: TopicReader, done: bool) -> None:
         """No post of an earlier pass is left to match; without live articles none will match."""
-        topics = self._config.topics
+        topics, latest = self._config.topics, self._period.latest
         begin = {topic: cluster.ends(topic) for topic in (topics.posts, topics.matches)}
-        period.latest = replace(
-            period.latest, version=period.version + 1, control_offset=state.offset, begin=begin,
-            done=done,
-        )  # fmt: skip
+        self._period.latest = replace(
+            latest, version=latest.version + 1, control_offset=state.offset, begin=begin, done=done
+        )
         self._on_change()
 
-    def _publish(self, period: FilePeriod, outbox: Outbox, lag: Callable[[], int]) -> None:
+    def _publish(self, outbox: Outbox, lag: Callable[[], int]) -> None:
         """Ends early if it was stopped, or the articles have changed."""
         began = last_report = time.monotonic()
-        latest, posts, bad = period.latest, 0, 0
+        latest, posts, bad = self._period.latest, 0, 0
         first, last, now = inf, 0, now_ms()
         for message in chain.from_iterable(chain.from_iterable(self._inputs)):
             if isinstance(message.reading, Rejected):
@@ -137,10 +142,10 @@ class FileStream:
             self._has_reported_bad = True
             notify(f"{self._name}: rows left out, as they could not be read: {bad:,}")
         times = {"first": int(first) if last else 0, "last": last}
-        period.latest = replace(latest, posts=posts, **times)
+        self._period.latest = replace(latest, posts=posts, **times)
         self._report(FileProgress(self._name, "matching", posts, bad, 1.0))
         if self._wait_for_worker(lag, 0):
-            period.latest = replace(period.latest, done=True)
+            self._period.latest = replace(self._period.latest, done=True)
             self._report(FileProgress(self._name, "matched", posts, bad, 1.0))
 
     def _wait_for_worker(self, lag: Callable[[], int], most: int) -> bool:

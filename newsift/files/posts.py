@@ -192,6 +192,12 @@ class FileMessages:
         """The number of bytes; 0 if the input is not a file."""
         return self._file.stat().st_size if self.is_file else 0
 
+    def reopened(self) -> "FileMessages":
+        """The same file, to be read beside this; its columns are known."""
+        other = FileMessages(self._file, self._options, self._limits)
+        other.check()
+        return other
+
     def check(self) -> None:
         """Raises InputError if the input is not understood."""
         batches = self._checked_batches()

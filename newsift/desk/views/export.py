@@ -21,6 +21,8 @@ def matches(desk: Desk, request: ExportRequest) -> Attachment:
         for label in desk.mirrors.labels.event_labels(request.event)
         if label.by == request.by
     }
-    content = desk.exports.matches_file(request.by, request.event, labels)
+    desk.require_settled()
+    files = desk.file.project_files() if desk.file else None
+    content = desk.exports.matches_file(request.by, request.event, labels, files)
     name = f"newsift-{shorten(one_line(request.event), MAX_EVENT_CHARS)}-matches.csv"
     return Attachment(name, "text/csv; charset=utf-8", content)

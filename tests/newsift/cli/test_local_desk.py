@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -81,6 +82,33 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     (label,) = again.call("judge/judges?event=ferry-fire")["counts"]
     assert label["by"] == "ada"
     assert again.leave() == 0
+
+
+def test_the_export_is_the_table_of_filter_with_labels(
+    start: Start, newsift: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.csv"
+    texts = [*(text for _, text in POSTS), POSTS[0][1], f"{POSTS[0][1]}, says the coast guard"]
+    with file.open("w", newline="") as out:
+        rows = [(f"user {n}", text, f"2024-05-0{n + 1} 10:00", n) for n, text in enumerate(texts)]
+        csv.writer(out).writerows([("User", "Text", "Date", "Likes"), *rows])
+    desk = start("--file", file, "--seeds", ARTICLE)
+    until(lambda: matches(desk) == {"ferry-fire": 2})
+    until(lambda: desk.call("health")["file"]["state"] == "matched")
+    request = Request(f"{desk.url}api/export?event=ferry-fire&by=ada", headers=desk.login)
+    with urlopen(request) as answer:
+        ours = list(csv.DictReader(answer.read().decode().splitlines()))
+    table = tmp_path / "m.csv"
+    assert newsift("filter", file, "--seeds", ARTICLE, "--out", table).code == 0
+    theirs = list(csv.DictReader(table.read_text().splitlines()))
+    assert [(row["line"], row.pop("label")) for row in ours] == [("2", ""), ("5", ""), ("6", "")]
+    others = {"processed_at", "score", "threshold", "why"}  # the tests' own encoder only skims
+    assert [list(row) for row in ours] == [list(row) for row in theirs]
+    for our_row, their_row in zip(ours, theirs, strict=True):
+        assert {name for name in our_row if our_row[name] != their_row[name]} <= others
+    (event,) = desk.call("events")["events"]
+    assert (event["last"], len(event["posts"])) == ("2024-05-05T10:00:00.000Z", 20)
+    assert sum(event["posts"]) == 2
 
 
 def test_a_project_is_open_in_one_desk_at_a_time(

@@ -42,13 +42,13 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     period = FilePeriod()
 
     class Recorded(FileStream):
-        def _begin(self, period: FilePeriod, state: Any, _cluster: Any, done: bool) -> None:
+        def _begin(self, state: Any, _cluster: Any, done: bool) -> None:
             period.latest = FilePass(version=1, control_offset=state.offset, done=done)
 
         def _wait_for_worker(self, *_others: Any) -> bool:
             return True
 
-        def _publish(self, period: FilePeriod, *_others: Any) -> None:
+        def _publish(self, *_others: Any) -> None:
             read.append(period.latest.control_offset)
             period.latest = msgspec.structs.replace(period.latest, done=True)
 
@@ -62,8 +62,8 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     monkeypatch.setattr(file_stream, "POLL_S", 0.001)
     inputs: Any = [SimpleNamespace(name="posts.csv")]
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.0)
-    stream = Recorded(Config(), inputs, control, lambda: None)
-    stream.run(period, end)
+    stream = Recorded(Config(), inputs, period, control, lambda: None)
+    stream.run(end)
     assert read == [1, 3]
 
 
@@ -82,10 +82,10 @@ def test_rows_that_cannot_be_read_are_reported_once(
     period = FilePeriod()
     period.latest = FilePass(version=1, control_offset=1)
     inputs: Any = [File([[bad, bad]])]
-    stream = FileStream(Config(), inputs, lambda: state, lambda: None)
+    stream = FileStream(Config(), inputs, period, lambda: state, lambda: None)
     outbox: Any = SimpleNamespace(settle=lambda: None)
     for _ in range(2):
-        stream._publish(period, outbox, lambda: 0)
+        stream._publish(outbox, lambda: 0)
     assert period.is_settled(1)
     assert stream.progress.bad == 2
     assert capsys.readouterr().err.count("could not be read: 2") == 1
@@ -106,7 +106,8 @@ def test_posts_are_sent_with_their_own_times() -> None:
     period.latest = FilePass(version=1, control_offset=1)
     state: Any = SimpleNamespace(offset=1)
     inputs: Any = [File([posts])]
-    FileStream(Config(), inputs, lambda: state, lambda: None)._publish(period, outbox, lambda: 0)
+    stream = FileStream(Config(), inputs, period, lambda: state, lambda: None)
+    stream._publish(outbox, lambda: 0)
     assert sent[:3] == [later, day, 0]
     assert sent[3] <= now_ms()
     assert (period.latest.first, period.latest.last, period.latest.posts) == (day, sent[3], 4)
@@ -124,7 +125,7 @@ def test_posts_wait_until_the_worker_matches_with_the_new_articles(
     inputs: Any = [SimpleNamespace(name="posts.csv")]
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.0)
     state: Any = None
-    stream = FileStream(Config(), inputs, lambda: state, lambda: None, lambda: "new")
+    stream = FileStream(Config(), inputs, FilePeriod(), lambda: state, lambda: None, lambda: "new")
     pauses: list[float] = []
     end: Any = SimpleNamespace(wait=lambda seconds: pauses.append(seconds))
     stream._end = end

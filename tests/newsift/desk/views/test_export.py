@@ -9,12 +9,16 @@ import pytest
 
 from encoder.errors import InputError
 from newsift.desk.api import Attachment
+from newsift.desk.export import ProjectFiles
 from newsift.desk.session import Desk
 from newsift.desk.views import export
+from newsift.files.posts import FileMessages
+from newsift.files.tables import FileOptions
 from tests.newsift.desk.desk_client import call, open_desk
 from tests.newsift.desk.match_records import label, many, publish, record
 from tests.worker.command_topics import MATCHES, Kafka
 from tests.worker.fake_command import Command
+from worker.kafka.reading import connected
 
 MADE = many(7, 60)
 
@@ -82,3 +86,28 @@ def test_a_file_that_is_too_large_is_refused(
         with pytest.raises(InputError, match="export: has more than"):
             ask(desk)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_file_each_line_of_a_matching_post_has_a_row_with_its_columns(
+    desk: Desk, kafka: Kafka, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.csv"
+    rows = [
+        ("1", "the ferry", "7", "new"), ("2", "tacos", "8", "old"), ("1", "the ferry", "9", ""),
+        ("1", "another post of this id", "1", ""),
+    ]  # fmt: skip
+    with file.open("w", newline="") as out:
+        csv.writer(out).writerows([("id", "text", "Likes", "label"), *rows])
+    publish(kafka, [record("1", 0.4), record("9", 0.8)])
+    topic = desk.config.topics.matches
+    with connected(desk.config) as cluster:
+        begin = cluster.ends(topic)  # what follows is of the present articles
+    publish(kafka, [record("1", 0.6), record("1", 0.5, event="game")])
+    inputs = [FileMessages(file, FileOptions(), desk.config.limits).reopened()]
+    files = ProjectFiles(inputs, begin)
+    with desk.exports.matches_file("ann", "ferry", {("plain", "1"): "on"}, files) as result:
+        ours = list(csv.DictReader(io.StringIO(result.read().decode())))
+    names = ("score", "source", "line", "Likes", "input_label", "label")
+    assert [tuple(row[name] for name in names) for row in ours] == [
+        ("0.6", "mine.csv", "2", "7", "new", "on"), ("0.6", "mine.csv", "4", "9", "", "on"),
+    ]  # fmt: skip
