@@ -26,13 +26,14 @@ from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32, I64, Weights, dequantise_rows, quantise_rows
 from encoder.score.lexical import Idf, SparseRows
 from encoder.support.files import read_regular
+from encoder.support.named import VOCABULARY
 from encoder.support.readonly import frozen
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary, WordPiece
 
 KIND = "newsift.model/"
 FORMAT = f"{KIND}4"
 MANIFEST = "manifest.json"
-WEIGHTS, VOCABULARY, IDF = "model.safetensors.gz", "vocabulary.txt", "idf.safetensors"
+WEIGHTS, IDF = "model.safetensors.gz", "idf.safetensors"
 BACKGROUND, CHECK = "background.safetensors.gz", "check.safetensors"
 ARTICLE_CHECK = "check-articles.safetensors"
 STAR, STAR_CHECK = "star.safetensors.gz", "check-star.safetensors"

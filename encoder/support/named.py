@@ -7,6 +7,7 @@ from encoder.errors import ModelError
 from encoder.support.files import require_path
 
 MODELS = Path(__file__).parents[1] / "models"
+VOCABULARY = "vocabulary.txt"  # of a model's directory
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 

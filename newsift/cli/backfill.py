@@ -32,7 +32,9 @@ ORIGIN_HEADER = ("origin", b"backfill")
 @click.argument("seed", metavar="SEED")
 @since_option("Posts from then on: 2h, or RFC 3339.", required=True)
 @click.option("--publish", is_flag=True, help="Publish the matches too, marked as backfill.")
-@click.option("--force", is_flag=True, help="Accept an article of fewer than 40 words.")
+@click.option(
+    "--force", is_flag=True, help="Accept an article of < 40 words, or in another language."
+)
 @output_options
 @kafka_options
 def backfill(
@@ -59,7 +61,7 @@ def backfill(
             raise InputError(f"seed {reason}")
         if not force and isinstance(content, Seed):
             article = Article(content.title, content.text)
-            article.require_seed(f"seed {seed!r}", ", or give --force")
+            article.require_seed(f"seed {seed!r}", config.model.name, ", or give --force")
         total_records = max(records_between(*span), 1)
         total = Totals(lambda count: count / total_records)
         try:

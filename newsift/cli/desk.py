@@ -75,7 +75,7 @@ class DeskFiles:
     click.option("--seeds", type=PATH, multiple=True, metavar="PATH",
                  help="With --file: a seed article, or a folder of them; may be repeated."),
     click.option("--force", is_flag=True,
-                 help="Take what looks like no article, or has < 40 words."),
+                 help="Take what looks like no article, has < 40 words or another language."),
     click.option("--project", "folder", type=PATH, metavar="DIR",
                  help="Keep articles, profiles and labels in this folder; without --file go on "
                  "with its files."),
@@ -110,7 +110,7 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
         inputs = open_inputs(sources, options, config.limits, notify)
         drafts = read_seed_files(files.seeds)
         if not files.force:
-            require_articles(drafts)
+            require_articles(drafts, config.model.name)
         with local_cluster(config) as (local_config, worker):
             project.describe(sources, options)
             project.restore(local_config)

@@ -64,10 +64,10 @@ class SeedFiles:
     event: str | None
     force: bool
 
-    def drafts(self) -> list[SeedDraft]:
+    def drafts(self, model: str) -> list[SeedDraft]:
         drafts = read_seed_files(self.seeds)
         if not self.force:
-            require_articles(drafts)
+            require_articles(drafts, model)
         return drafts if self.event is None else set_event(drafts, self.event)
 
 
@@ -96,7 +96,7 @@ class Learning:
     click.option("--event", help="The event of all seeds; by default that of the record or "
                  "folder, else the id."),
     click.option("--force", is_flag=True,
-                 help="Take what looks like no article, or has < 40 words."),
+                 help="Take what looks like no article, has < 40 words or another language."),
 )  # fmt: skip
 @model_options
 @option_group(
@@ -149,7 +149,7 @@ def filter_posts(
     learning_files = _learning_files(sources, learning)
     if DASH in sources:
         prompt_for_text()
-    records = {draft.key: draft.value for draft in seeds.drafts()}
+    records = {draft.key: draft.value for draft in seeds.drafts(config.model.name)}
     state = parse_control_state(records, config.limits)
     inputs = open_inputs(sources, posts.file_options, config.limits, notify)
     if learning_files:

@@ -175,7 +175,7 @@ class AddMode:
     AddMode,
     click.option("--yes", is_flag=True, help="Publish the article of --url without asking."),
     click.option("--force", is_flag=True,
-                 help="Publish what looks like no article, or has fewer than 40 words."),
+                 help="Publish what looks like no article, has < 40 words or another language."),
     click.option("--preview/--no-preview", default=None,
                  help="Show the automatic threshold and what would have matched; default without "
                  "--json."),
@@ -190,7 +190,8 @@ def add(
 
     The FILE - is one article on standard input. From a page, saved or at --url, the article is
     extracted. What looks like a notice, a menu or a stub is refused, and so is an article of fewer
-    than 40 words. Each subfolder of a folder is an event with the subfolder's name.
+    than 40 words, or in another language than the model's. Each subfolder of a folder is an event
+    with the subfolder's name.
 
     A preview then compares posts of the last 24 hours with it: at most 20,000 posts and 5 seconds,
     or 5,000 posts and 2 seconds without a terminal. --no-preview and --json skip the preview. If an
@@ -217,7 +218,7 @@ def add(
     ]  # fmt: skip
     contents = [parse_seed(draft, config) for draft in drafts]
     if not mode.force:
-        require_articles(drafts)
+        require_articles(drafts, config.model.name)
     if url is not None and not mode.yes and not _confirm_article(contents[0]):
         return
     from newsift.cli.seed_preview import Publication, publish_drafts

@@ -1,33 +1,51 @@
-"""Checks whether a text from a page is an article, and whether it is English.
+"""Checks whether a text from a page is an article, and whether it is in the model's language.
 
 The phrases are of English pages, and a few of German and French ones.
 """
 
 import re
+from collections.abc import Set
+from functools import lru_cache
 from itertools import islice
 
+from encoder.support.letters import fold
+from encoder.support.named import VOCABULARY, model_directory
 from worker.text import plural
 
-MIN_TEXT_WORDS = 20  # shorter texts are not judged
 MAX_READ_WORDS = 2_000
-MIN_COMMON_SHARE = 0.2  # in English it is nearly a half
+LONG_WORD_CHARS = 4  # shorter ones, such as "die" and "was", are words of several languages
+MIN_LONG_WORDS = 8  # of fewer no share is taken
+MIN_VOCABULARY = 10_000  # a smaller one does not know the words of its language
+MIN_KNOWN_SHARE = 0.6  # docs/speed.md, "Languages", has what was measured, and how
 LETTERS = re.compile(r"[^\W\d_]+")
-COMMON = """
-    the of to and a in that is was he for it with as his on be at by had not are but from or have
-    an they which one you were her all she there would their we him been has when who will more no
-    if out so said what up its about into than them can only other new some could time these two
-    may then do first any my now such like our over man me even most made after also did many
-    before must through years where much your way well down should because each just those people
-    too good against while under being still i
-"""
-COMMON_WORDS = frozenset(COMMON.split())
 
 
-def looks_foreign(text: str) -> bool:
-    """Whether a text has few of the common words of English; False if it is too short."""
-    words = [word.group().lower() for word in islice(LETTERS.finditer(text), MAX_READ_WORDS)]
-    common = sum(word in COMMON_WORDS for word in words)
-    return len(words) >= MIN_TEXT_WORDS and common < MIN_COMMON_SHARE * len(words)
+@lru_cache(maxsize=4)
+def known_words(model: str) -> Set[str]:
+    """The whole words of a model's vocabulary: as the default one is of English, of English."""
+    lines = (model_directory(model) / VOCABULARY).read_text("utf-8").splitlines()
+    words = frozenset(line for line in lines if not line.startswith("##"))
+    return words if len(words) >= MIN_VOCABULARY else frozenset()
+
+
+def known_share(text: str, words: Set[str]) -> float | None:
+    """The share of the different long words that are known; None if they are too few to tell."""
+    found = (fold(match.group()) for match in islice(LETTERS.finditer(text), MAX_READ_WORDS))
+    different = {word for word in found if len(word) >= LONG_WORD_CHARS}
+    if len(different) < MIN_LONG_WORDS or not words:
+        return None
+    return len(different & words) / len(different)
+
+
+def other_language(text: str, words: Set[str]) -> str | None:
+    """A message if few of its words are known."""
+    share = known_share(text, words)
+    if share is None or share >= MIN_KNOWN_SHARE:
+        return None
+    return (
+        f"another language: the model knows {share:.0%} of its long words, and of an article in "
+        f"English {MIN_KNOWN_SHARE:.0%} or more"
+    )
 
 
 MIN_ARTICLE_WORDS = 40

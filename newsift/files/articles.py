@@ -13,6 +13,8 @@ from encoder.errors import InputError
 from newsift.files.article_checks import (
     MIN_ARTICLE_WORDS,
     count_words,
+    known_words,
+    other_language,
     rejection_reason,
     remove_notices,
     too_few_words,
@@ -38,10 +40,14 @@ class Article:
             raise InputError(f"{message}; save the text and add the file{remedy}")
         return self
 
-    def require_seed(self, name: str, remedy: str = "") -> "Article":
-        """Raises InputError if it is probably no article, or too short for a seed."""
-        if not self.doubt and self.text.strip() and (few := too_few_words(self.text)):
-            raise InputError(f"{name}: has {few} ({self._excerpt!r}); write more{remedy}")
+    def require_seed(self, name: str, model: str, remedy: str = "") -> "Article":
+        """Raises InputError if it is probably no article, or too short or foreign for a seed."""
+        if not self.doubt and self.text.strip():
+            if few := too_few_words(self.text):
+                raise InputError(f"{name}: has {few} ({self._excerpt!r}); write more{remedy}")
+            if language := other_language(self.text, known_words(model)):
+                problem = f"{name}: looks like {language} ({self._excerpt!r})"
+                raise InputError(f"{problem}; give an article in English{remedy}")
         return self.require_article(name, remedy)
 
     @property

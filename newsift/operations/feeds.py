@@ -295,7 +295,7 @@ class Follower:
             raise InputError(f"{answer.url}: is {one_line(kind)}, not text")
         charset = answer.content_type.get_content_charset()
         page = extract_article(WebPage(answer.url, answer.body, charset))
-        text = page.require_seed(answer.url).text
+        text = page.require_seed(answer.url, self.config.model.name).text
         return {"text": text, "title": page.title or article.title, "url": clean_link(answer.url)}
 
     def _make_seed(

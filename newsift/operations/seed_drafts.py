@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from encoder.errors import InputError
-from newsift.files.article_checks import too_few_words
+from newsift.files.article_checks import known_words, other_language, too_few_words
 from newsift.files.articles import (
     PAGE_ENDINGS,
     Article,
@@ -64,12 +64,12 @@ class SeedDraft:
     ignored_keys: tuple[str, ...] = ()  # keys of its source
     doubt: str | None = None  # what its text looks like if it is not an article
 
-    @property
-    def objection(self) -> str | None:
-        """Why this may not be an article, or None."""
+    def objection(self, model: str) -> str | None:
+        """Why this may not be an article that the model can read, or None."""
         text = self.record.get("text")
-        has_text = isinstance(text, str) and bool(text.strip())
-        return self.doubt or (too_few_words(str(text)) if has_text else None)
+        if self.doubt or not (isinstance(text, str) and text.strip()):
+            return self.doubt
+        return too_few_words(text) or other_language(text, known_words(model))
 
     @property
     def key(self) -> bytes:
@@ -85,12 +85,14 @@ class SeedDraft:
             return json.dumps(record).encode()
 
 
-def require_articles(drafts: Iterable[SeedDraft], remedy: str = ", or give --force") -> None:
-    """Raises for a draft that looks like no article, or has too few words."""
+def require_articles(
+    drafts: Iterable[SeedDraft], model: str, remedy: str = ", or give --force"
+) -> None:
+    """Raises for a draft that looks like no article, is too short, or in another language."""
     for draft in drafts:
-        if draft.objection:
+        if draft.objection(model):
             text = str(draft.record["text"])
-            Article("", text, doubt=draft.doubt).require_seed(draft.source, remedy)
+            Article("", text, doubt=draft.doubt).require_seed(draft.source, model, remedy)
 
 
 def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:

@@ -12,8 +12,7 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordPiece
 
 from encoder.model.config import Side
-from encoder.model_directory import VOCABULARY
-from encoder.support.named import MODELS
+from encoder.support.named import MODELS, VOCABULARY
 
 ALL = os.environ.get("NEWSIFT_ALL_POSTS") == "1"
 EVERY = 1 if ALL else 50

@@ -13,7 +13,7 @@ from newsift.desk.api import Action, get_endpoint, post_endpoint
 from newsift.desk.seed_editor import Removal, etag_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
-from newsift.files.article_checks import looks_foreign, rejection_reason
+from newsift.files.article_checks import rejection_reason
 from newsift.files.articles import WebPage
 from newsift.files.read import DASH
 from newsift.operations.model_context import draft_thresholds, heaviest_words, thresholds_of
@@ -49,9 +49,6 @@ MAX_DRAFTS = 100
 PASTED_TEXT = "the text"
 PUBLIC_LIMITS = RequestLimits()
 FORCE_REMEDY = ", or tick “Publish all the same”"
-NOT_ENGLISH = (
-    "does not look English; newsift is made for English, and finds few posts by other articles"
-)
 
 
 class SeedSearch(msgspec.Struct, frozen=True):
@@ -290,14 +287,15 @@ def _check_row(
     context = desk.model.context
     words = heaviest_words(context.enc, seed.title, seed.text) if context else []
     # Doubts that are no reason to refuse.
-    doubt = None if draft.objection else rejection_reason(seed.title, seed.text)
+    objection = draft.objection(desk.config.model.name)
+    doubt = None if objection else rejection_reason(seed.title, seed.text)
     notes = [f"looks like {doubt}"] if doubt else []
     return row | {
         "refused": refusals.get(seed.id),
         "version": seed.version,
         "event": seed.event,
-        "doubt": draft.objection,
-        "notes": [*notes, NOT_ENGLISH] if looks_foreign(seed.text) else notes,
+        "doubt": objection,
+        "notes": notes,
         "auto_threshold": thresholds.get(seed.id),
         "error": desk.model.error,
         "loading": desk.model.is_loading,
@@ -333,7 +331,7 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     if context := desk.model.context:
         draft_thresholds(context, drafts)
     if not request.force:
-        require_articles(drafts, FORCE_REMEDY)
+        require_articles(drafts, desk.config.model.name, FORCE_REMEDY)
     etags = {
         draft.key: draft_request.etag
         for draft, draft_request in zip(drafts, request.drafts, strict=True)

@@ -13,6 +13,7 @@ POST = b'{"id": "1", "text": "a ferry"}\n'
 LABEL = b'{"label": "on", "event": "storm", "by": "ann", "post": %b}\n' % (
     b'{"id": "1", "platform": "x", "text": "rain"}'
 )
+GERMAN = "Auf der Fähre ist ein Feuer ausgebrochen, neun Menschen werden noch vermisst. ".encode()
 FILES = {
     "a.md": b"# T\n\nText.",
     "b.md": b"# T\n\nText.",
@@ -21,6 +22,7 @@ FILES = {
     "bytes.txt": b"\xff\xfe",
     "emoji.md": "🔥🔥".encode(),
     "empty/.lock": b"",
+    "german.md": 8 * GERMAN,
     "labels.jsonl": LABEL * 2,
     "later/.lock": b"",
     "later/project.json": b'{"schema": "newsift.project/2"}',
@@ -51,6 +53,7 @@ REFUSED = [
     ("seeds add --force a.md unnamed.json", "seed 1: has no 'id'"),
     ("seeds add --force a.md emoji.md", "text: holds no word that the model reads"),
     ("seeds add a.md", "has 1 word, and an article has 40"),
+    ("seeds add german.md", "german.md: looks like another language"),
     ("seeds add a.md --intranet", "--intranet"),
     ("seeds add --force a.md --id ''", "a.md: key: missing"),
     ("seeds set ferry", "nothing to change"),
@@ -74,12 +77,14 @@ REFUSED = [
     ("collect files lines", "lines: is no folder"),
     ("backfill gone --since 1h", "seed 'gone': there is none of this id"),
     ("backfill odd --since 1h", "seed 'odd': is refused: text: missing"),
+    ("backfill brand --since 1h", "seed 'brand': looks like another language"),
     ("backfill ferry --since now", "--since 'now': is not a time"),
     ("backfill ferry --since 1h --out m.json --csv", "--csv and --out m.json exclude each other"),
     ("filter posts.jsonl --seeds bad.json --force", "seed 'bad': is refused: threshold: 1.5"),
     ("filter - --seeds -", "--seeds -: standard input holds the posts"),
     ("filter posts.jsonl --force --seeds emoji.md", "seed 'emoji': is refused: text: holds no"),
     ("filter posts.jsonl --seeds a.md", "a.md: has 1 word, and an article has 40"),
+    ("filter posts.jsonl --seeds german.md", "german.md: looks like another language"),
     ("filter posts.jsonl --seeds ferry.md --threshold 2", "'--threshold': 2.0 is not in the range"),
     ("filter gone.jsonl --seeds ferry.md", "gone.jsonl: cannot be read"),
     ("filter posts.jsonl --seeds ferry.md --out x --rejected x", "name two files"),
@@ -125,6 +130,7 @@ REFUSED = [
     ("desk --file -", "--file -: the posts are read again"),
     ("desk --file posts.jsonl --kafka 127.0.0.1:1", "--kafka: --file and --project have a broker"),
     ("desk --file posts.jsonl --seeds a.md", "a.md: has 1 word, and an article has 40"),
+    ("desk --file posts.jsonl --seeds german.md", "german.md: looks like another language"),
     ("desk --seeds a.md", "--seeds and the options of files need --file or --project"),
     ("demo --model gone", "model 'gone': no such directory"),
     ("desk --project gone", "--project: gone does not exist"),
@@ -155,6 +161,7 @@ def folder(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     kafka.send(SEEDS, b'{"text": "A ferry burns.", "event": "ferry"}', b"ferry")
+    kafka.send(SEEDS, b'{"text": "%b"}' % (8 * GERMAN), b"brand")
     kafka.send(SEEDS, b"{}", b"odd")
     kafka.send(SEEDS, b"{}", b"profile|paused")
     reject(kafka, 1)
@@ -184,6 +191,6 @@ def test_refuses(
         assert (done.code, done.out) == (2, ""), (words, done)
         assert message in done.err.splitlines()[-1], words
         assert "Traceback" not in done.err
-    assert len(kafka.records(SEEDS)) == 3
+    assert len(kafka.records(SEEDS)) == 4
     assert kafka.records(POSTS) == kafka.records(LABELS) == []
     assert set(folder.rglob("*")) == files

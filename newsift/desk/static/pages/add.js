@@ -190,7 +190,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
       edit=${edit(draft.key)} drop=${() => drop(draft.key)} />`;
   const forceBox = html`<label class="row"><input type="checkbox" checked=${force}
     onChange=${(change) => setForce(change.target.checked)} /> Publish all the same what looks like
-    no article, or has fewer than 40 words</label>`;
+    no article, has fewer than 40 words or is in another language</label>`;
   return html`<div class="card form"><${Field} label="Event" note=${scope}>
       <input list="events" maxlength="240" value=${event}
         onInput=${(typed) => setEvent(typed.target.value)} /><//></div>

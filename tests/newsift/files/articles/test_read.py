@@ -6,7 +6,9 @@ from encoder.errors import InputError
 from newsift.files.article_checks import (
     MIN_ARTICLE_WORDS,
     count_words,
-    looks_foreign,
+    known_share,
+    known_words,
+    other_language,
     rejection_reason,
     remove_notices,
     too_few_words,
@@ -202,7 +204,7 @@ def test_an_article_has_forty_words() -> None:
     assert too_few_words(sentence) == f"39 words, and an article has {MIN_ARTICLE_WORDS}"
     assert too_few_words(f"smoke {sentence}") is None
     with pytest.raises(InputError, match=r"^a\.md: has 39 words, .*; write more, or so$"):
-        Article("", sentence).require_seed("a.md", ", or so")
+        Article("", sentence).require_seed("a.md", "default", ", or so")
     assert Article("", sentence).require_article("a.md").text == sentence  # `explain` takes it
 
 
@@ -217,10 +219,25 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_other_languages_are_noticed(language: str) -> None:
-    assert looks_foreign(OTHERS[language])
+def test_an_article_in_another_language_is_no_seed(language: str) -> None:
+    words = known_words("default")
+    assert (known_share(OTHERS[language], words) or 0) < 0.42
+    with pytest.raises(InputError, match="another language"):
+        Article("", 2 * OTHERS[language]).require_seed("a.md", "default")
+    Article("", 2 * OTHERS[language]).require_article("a.md")  # `explain` takes it
 
 
 @pytest.mark.parametrize("name", ARTICLES)
 def test_english_is_not(name: str) -> None:
-    assert not looks_foreign(" ".join(ARTICLES[name]))
+    assert other_language(" ".join(ARTICLES[name]), known_words("default")) is None
+
+
+def test_names_few_words_and_a_small_vocabulary_tell_no_language(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "vocabulary.txt").write_text("fire\nferry\n")
+    german = OTHERS["German"]
+    assert other_language(german, known_words(str(tmp_path))) is None
+    assert other_language("Feuer auf der Fähre", known_words("default")) is None
+    names = "Astrid Vane, Port Maren, Tarrow and Kelsund: the captain of the ferry told the police"
+    assert other_language(names, known_words("default")) is None
