@@ -285,13 +285,21 @@ def _report_total(total: Totals, seeds: int) -> None:
     if total.rejected.total() == read > 0:
         raise InputError("no row could be read as a post; name what they are with --format")
     notify(
-        f"{plural(read, 'post')} read, {total.matched:,} matched"
+        f"{plural(read, 'post')} read, {total.matched:,} matched{_different_text(total)}"
         f"{_counts_text('passed over', total.passed_over)}"
         f"{_counts_text('rejected', total.rejected)}; "
         f"{plural(seeds, 'seed')}, {total.progress.rate(' posts/s')}"
     )
     for event, count in total.events.most_common(MAX_EVENTS):
         notify(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
+
+
+def _different_text(total: Totals) -> str:
+    """The number that the desk shows, where rows repeat an id or, without ids, a text."""
+    different = total.different
+    if different is None or different == total.matched:
+        return ""
+    return f" ({plural(different, 'different post')})"
 
 
 def _counts_text(name: str, counts: Counter[str]) -> str:

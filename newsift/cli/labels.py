@@ -28,6 +28,7 @@ from newsift.operations.labels import (
     NO_CANDIDATES,
     AnswerLog,
     FrozenQueue,
+    LabelTopic,
     QueueKind,
     QueueRequest,
     label_topic,
@@ -245,8 +246,9 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
 
 
 def _by_event(config: Config, event: str | None) -> Mapping[str, tuple[Label, ...]]:
-    with label_topic(config) as topic:
-        by_event = topic.state().by_event
+    with connected(config) as cluster:
+        exists = cluster.exists(config.topics.labels)  # the first label makes the topic
+        by_event = LabelTopic(cluster, config).state().by_event if exists else {}
     if event is None:
         return by_event
     return {event: by_event[event]} if event in by_event else {}

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import click
@@ -20,8 +21,17 @@ from newsift.operations.messages import ProgressLine, notify
 from newsift.web.addresses import parse_address
 from worker import log
 from worker.config import Config
-from worker.kafka.reading import StoredMessage, TopicReader, connected, records_between
+from worker.errors import BrokerError
+from worker.kafka.reading import (
+    Offsets,
+    StoredMessage,
+    TopicReader,
+    connected,
+    records_between,
+)
 from worker.kafka.settings import broker_error
+
+RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class Reading:
     start: int | None
     limit: int | None
     follow: bool | None
+    wait: bool
 
     @property
     def is_live(self) -> bool:
@@ -45,6 +56,8 @@ class Reading:
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N posts."),
     click.option("--follow/--no-follow", default=None,
                  help="Wait for new matches; the default, unless --since is given."),
+    click.option("--wait/--no-wait", default=True,
+                 help="Where it waits for matches: also wait for a broker that is away."),
 )  # fmt: skip
 @option_group(
     "filters",
@@ -68,7 +81,8 @@ def matches(
     A = after the score marks a post that repeats an earlier one. Of a deleted post neither text,
     author nor link is shown (see newsift prune).
 
-    With --since, or with --no-follow for all stored matches, it ends after the last one.
+    With --since, or with --no-follow for all stored matches, it ends after the last one. While it
+    follows, it waits for a broker that goes away, and goes on where it was; --no-wait ends instead.
 
     --post-to runs until it is ended, and posts deletion records too. A match for which the receiver
     answers 401, 404, 429 or 5xx, or does not answer, is posted again; after another answer than 2xx
@@ -85,10 +99,11 @@ def matches(
     posts = unreadable = 0
     deleted = DeletedPosts()
     try:
-        with connected(config) as cluster, output.open(TOPIC_SOURCE, match_time) as add_records:
-            if reading.start is not None or not reading.is_live:
+        if reading.start is not None or not reading.is_live:
+            with connected(config) as cluster:
                 deleted = read_deletions(cluster, config, reading.start)
-            for batch in _batches(cluster, config, reading, output.to_terminal):
+        with output.open(TOPIC_SOURCE, match_time) as add_records:
+            for batch in _batches(config, reading, output.to_terminal):
                 deletions = add_deletions(batch, deleted)
                 pairs = [parse_visible(message, deleted) for message in batch]
                 unreadable += sum(record is None for _, record in pairs) - deletions
@@ -136,25 +151,60 @@ def _empty_message(topic: str, since: bool, with_filter: bool) -> str:
     return f"{topic} is empty: nothing has matched yet; `newsift status` shows the workers"
 
 
-def _batches(
-    cluster: TopicReader, config: Config, reading: Reading, quiet: bool
+def _batches(config: Config, reading: Reading, quiet: bool) -> Iterator[list[StoredMessage]]:
+    """Each batch is sorted by time. A broker that is away is waited for, if it may be."""
+    where, is_waiting = config.kafka.bootstrap_servers, False
+    reached: Offsets | None = None  # of the next records, once it was connected
+    while True:
+        try:
+            with connected(config) as cluster:
+                if is_waiting and not cluster.exists(config.topics.matches):
+                    raise BrokerError("a broker in memory starts without topics")
+                start, ends = read_span(cluster, config.topics.matches, reading, reached)
+                if is_waiting:
+                    notify(f"the broker at {where} answers again")
+                elif reading.is_live and sys.stderr.isatty():
+                    notify(
+                        f"matches of {where} as they arrive; Ctrl-C ends; --since 1h or "
+                        "--no-follow prints stored ones"
+                    )
+                is_waiting, reached, topic = False, start, config.topics.matches
+                if not reading.is_live:
+                    yield from _stored(cluster.read(topic, start, ends), start, ends, quiet)
+                    return
+                for batch in cluster.follow(topic, start):
+                    yield sorted(batch, key=lambda message: message.timestamp)
+                    reached |= {message.partition: message.offset + 1 for message in batch}
+        except BrokerError:
+            if not (reading.is_live and reading.wait):
+                raise
+            if not is_waiting:
+                notify(f"waiting for the broker at {where}; Ctrl-C ends, --no-wait does not wait")
+            is_waiting = True
+            time.sleep(RETRY_S)
+
+
+def read_span(
+    cluster: TopicReader, topic: str, reading: Reading, reached: Offsets | None
+) -> tuple[Offsets, Offsets]:
+    """From where to read, and the present end. What was reached counts if the topic has it."""
+    first, ends = cluster.beginnings(topic), cluster.ends(topic)
+    if reached is not None:
+        positions = {part: reached.get(part, 0) for part in ends}
+        return {
+            part: offset if first[part] <= offset <= ends[part] else first[part]
+            for part, offset in positions.items()
+        }, ends
+    if reading.start is not None:
+        return cluster.offsets_at(topic, reading.start), ends
+    return ends if reading.is_live else first, ends
+
+
+def _stored(
+    batches: Iterable[list[StoredMessage]], start: Offsets, ends: Offsets, quiet: bool
 ) -> Iterator[list[StoredMessage]]:
-    """Each batch is sorted by time."""
-    start, live = reading.start, reading.is_live
-    topic, ends = config.topics.matches, cluster.ends(config.topics.matches)
-    offsets = None if start is None else cluster.offsets_at(topic, start)
-    if live:
-        if sys.stderr.isatty():
-            where = config.kafka.bootstrap_servers
-            notify(
-                f"matches of {where} as they arrive; Ctrl-C ends; --since 1h or --no-follow "
-                "prints stored ones"
-            )
-        batches = cluster.follow(topic, ends if offsets is None else offsets)
-    else:
-        batches = cluster.read(topic, offsets, ends)
-    total = 0 if live else records_between(offsets or cluster.beginnings(topic), ends)
+    total = records_between(start, ends)
     progress = ProgressLine(lambda count: count / max(total, 1))
     for batch in batches:
         yield sorted(batch, key=lambda message: message.timestamp)
-        progress.add(len(batch), "records", quiet=quiet or live)
+        progress.add(len(batch), "records", quiet=quiet)

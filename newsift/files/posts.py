@@ -208,8 +208,13 @@ class FileMessages:
 
     def __iter__(self) -> Batches:
         batches, self._sample = self._sample, None
+        is_empty = True
         try:
-            yield from batches if batches is not None else self._checked_batches()
+            for batch in batches if batches is not None else self._checked_batches():
+                is_empty = is_empty and not batch
+                yield batch
+            if is_empty:
+                self._report_once("is empty: it holds no row with a post")
         finally:
             for warning in self._corrector.warnings():
                 self._report_once(warning)

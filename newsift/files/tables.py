@@ -122,6 +122,10 @@ class PostColumns:
             return name if name is not None else find_usual(names)
 
         text = find_column("--text-column", options.text, TEXT_NAMES)
+        if text is None and not _is_header(header):
+            message = f"has no header: its first line is {list_names(header)}; put a line of names "
+            message += "above it, such as id,text,author"
+            raise FormatError(message, place)
         if text is None:
             message = f"has no column of texts ({list_names(header)}); name it with --text-column, "
             message += "or what this is with --format"
@@ -159,6 +163,11 @@ class PostColumns:
         return sources if self.id else f"{sources}, ids from the texts"
 
 
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether these may be names of columns: short ones, and no numbers."""
+    return not any(cell.strip().isdecimal() or len(cell.split()) > MAX_NAME_WORDS for cell in cells)
+
+
 def normalise_name(name: str) -> str:
     return NON_ALPHANUMERIC.sub("", name).lower()
 
@@ -173,6 +182,7 @@ def _cell_text(row: Mapping[str, object], name: str | None) -> str | None:
     return str(value).strip() or None if isinstance(value, str | int | float) else None
 
 
+MAX_NAME_WORDS = 3
 DELIMITERS = ",;\t|"
 QUOTED_CELL = re.compile(r'"[^"]*+"?')
 MAX_COLUMNS = 1000

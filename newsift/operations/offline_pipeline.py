@@ -14,17 +14,29 @@ from worker.seeds.record import PROFILE_PREFIX
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
+MAX_DIFFERENT_POSTS = 1_000_000  # some 60 MB
+
 
 class Totals:
     def __init__(self, share: Callable[[int], float] = lambda _: 0.0) -> None:
         self.progress = ProgressLine(share)
         self.matched = 0
+        self._matched_posts = set[int]()  # hashes of their names
         self.passed_over: Counter[str] = Counter()
         self.rejected: Counter[str] = Counter()
         self.events: Counter[str] = Counter()
 
+    @property
+    def different(self) -> int | None:
+        """Matched posts, each id once, as the desk counts them; None if they are too many."""
+        count = len(self._matched_posts)
+        return None if count >= MAX_DIFFERENT_POSTS else count
+
     def add(self, outcome: Outcome, quiet: bool = False) -> None:
         self.matched += outcome.matched
+        if len(self._matched_posts) < MAX_DIFFERENT_POSTS:
+            matches = (record for record in outcome.records if record.kind == "match")
+            self._matched_posts |= {hash(record.key) for record in matches}
         self.passed_over += outcome.passed_over
         self.rejected.update({reason.value: n for reason, n in outcome.rejected.items()})
         self.events += outcome.events

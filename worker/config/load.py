@@ -33,6 +33,9 @@ def read_file(path: Path) -> dict[str, dict[str, SourcedValue]]:
     """Values by section and key; unknown keys are not refused here."""
     root = _compose(path, _read_text(path))
     sections = _pairs(root, "", "sections such as kafka and topics") if root else {}
+    for name, node in sections.items():
+        if name not in KEYS and isinstance(node, yaml.ScalarNode) and node.value:
+            raise ConfigError(f"{_place(node)}: {name}: unknown key; {_key_in_section(name)}")
     return {
         section: {
             key: SourcedValue(_node_value(value, f"{section}.{key}"), _place(value))
@@ -207,6 +210,15 @@ def _convert(name: str, key: Key, entry: SourcedValue, folder: Path = Path()) ->
     except (ValueError, RuntimeError) as error:  # RuntimeError: ~NAME without such a user
         raise ConfigError(f"{entry.origin}: {name}: {key.refusal(entry.value)}") from error
     return SourcedValue(folder / value if isinstance(value, Path) else value, entry.origin)
+
+
+def _key_in_section(name: str) -> str:
+    """The remedy for a key that stands in no section."""
+    section_of = {key: section for section, keys in KEYS.items() for key in keys}
+    close = get_close_matches(name, section_of, n=1)
+    if not close:
+        return f"keys stand in sections: {', '.join(KEYS)}"
+    return f"did you mean {section_of[close[0]]}.{close[0]}?"
 
 
 def _refuse_unknown_section(section: str, origin: str) -> None:

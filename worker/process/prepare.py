@@ -38,8 +38,19 @@ from worker.stream.tenures import Tenures
 
 MAX_PART_STOP_S = 2.0
 SHARE_POSTS = 1000  # of the background, to estimate the share of them that is read
+START_REPORT_S = 2.0
 THREAD_SWITCH_S = 0.001  # The event loop waits no longer for a thread that runs Python.
 log = logging.getLogger("newsift.stream")
+
+
+async def log_reasons(reason: Callable[[], str], every_s: float = START_REPORT_S) -> None:
+    """Logs what a start waits for, if that takes long; until it is cancelled."""
+    logged = ""
+    while True:
+        await asyncio.sleep(every_s)
+        if reason() != logged:
+            logged = reason()
+            log.info("not ready yet: %s", logged)
 
 
 class WorkerParts:
@@ -74,6 +85,13 @@ class WorkerParts:
 
     async def start(self) -> None:
         """Starts the parts in order; posts are read last."""
+        reports = asyncio.create_task(log_reasons(lambda: self.not_ready_reason))
+        try:
+            await self._start()
+        finally:
+            reports.cancel()
+
+    async def _start(self) -> None:
         config = self._config
         await self.web.start()
         model = config.model
@@ -123,6 +141,7 @@ class WorkerParts:
             Matching(pipeline, near), self._seeds, output, self._ledger, self._tenures, self.metrics
         )
         await self.control.embed(self.make_seeds)
+        self.not_ready_reason = "its code is being compiled; the first start takes a minute"
         await asyncio.to_thread(warm_up, enc, config.matching.why)
 
     def make_seeds(self, state: ControlState) -> SeedSet:

@@ -12,6 +12,7 @@ from newsift.desk.api import (
     MAX_POST_CHARS,
     EmptyRequest,
     EventName,
+    EventRequest,
     get_endpoint,
     post_fields,
 )
@@ -85,6 +86,18 @@ def events(desk: Desk, request: EventsRequest) -> Json:
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
         "error": follower.error or desk.matches_follower.error,
         "model": desk.model.error,
+    }
+
+
+@get_endpoint("/api/event", EventRequest)
+def event_exists(desk: Desk, request: EventRequest) -> Json:
+    """An event is there while it has an article, a profile, a match or a label."""
+    follower = desk.mirrors.seeds_follower
+    rows = (row.get("event") or row["id"].removeprefix(PROFILE_PREFIX) for row in desk.model.rows())
+    return {
+        "exists": request.event in {*rows, *desk.matches.events()}
+        or bool(desk.mirrors.labels.event_labels(request.event)),
+        "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
     }
 
 

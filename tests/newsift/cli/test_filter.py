@@ -102,8 +102,17 @@ def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_p
     assert (done.code, len(rows(done.out))) == (1, 2)
     for place in ("line 2: bad_json", "line 4: no_text", "line 6: invalid_utf8"):
         assert f"rejected: posts {place}" in done.err
-    assert "5 posts read, 2 matched, 3 rejected" in done.err
+    assert "5 posts read, 2 matched (1 different post), 3 rejected" in done.err
     assert stored.read_bytes().split(b"\n") == [*bad, b""]
+
+
+def test_rows_that_repeat_a_post_are_counted_and_so_are_the_different_posts(
+    newsift: Command, seeds: Path
+) -> None:
+    posts = [{"id": name, "text": FERRY} for name in ("1", "2", "1", "1")]
+    done = newsift("filter", "--force", "--seeds", seeds, "--json", stdin=lines(*posts))
+    assert len(rows(done.out)) == 4
+    assert "4 posts read, 4 matched (2 different posts)" in done.err
 
 
 SAID = "Fire on the ferry Astrid Vane off Port Maren, we are in the lifeboats"

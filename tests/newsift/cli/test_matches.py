@@ -4,12 +4,19 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from newsift.broker.server import running
+from newsift.cli.matches import Reading, read_span
 from newsift.files.rows import parse_match_record
+from tests.broker.kafka import free_ports
 from tests.worker.command_topics import MATCHES, Kafka
 from tests.worker.fake_command import Command
+from worker.config import Config, KafkaConfig
+from worker.kafka.topics import create_topics
 
 HOUR = 3_600_000
 
@@ -164,3 +171,38 @@ def test_matches_of_one_event_go_into_a_table(newsift: Command, kafka: Kafka) ->
     with Path("m.csv").open(newline="") as table:
         rows = [(row["post_id"], row["seed_id"]) for row in csv.DictReader(table)]
     assert rows == [("a", "ferry"), ("b", "dam")]
+
+
+def test_a_broker_that_is_away_is_waited_for(newsift: Command) -> None:
+    port = free_ports(1)[0]
+    config = replace(Config(), kafka=KafkaConfig(bootstrap_servers=f"127.0.0.1:{port}"))
+    done = threading.Event()
+
+    def serve() -> None:
+        time.sleep(1)
+        with running(port) as broker:
+            create_topics(config)
+            kafka = Kafka(broker)
+            while not done.wait(0.05):
+                kafka.send(MATCHES, record("new"), partition=0)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    args = ("matches", "--json", "--limit", "2", "--kafka", config.kafka.bootstrap_servers)
+    result = newsift(*args)
+    done.set()
+    server.join()
+    assert (result.code, len(ids(result.out))) == (0, 2)
+    assert result.err.count("waiting for the broker at") == 1
+    assert newsift(*args, "--no-wait").code == 1
+    assert newsift(*args, "--no-follow").code == 1
+
+
+def test_after_a_loss_it_goes_on_where_it_was_unless_the_topic_is_another() -> None:
+    cluster: Any = SimpleNamespace(
+        beginnings=lambda _: {0: 5, 1: 0, 2: 0, 3: 0}, ends=lambda _: {0: 9, 1: 3, 2: 4, 3: 1}
+    )
+    live, reached = Reading(None, None, None, wait=True), {0: 7, 1: 8, 2: 0}
+    start, _ = read_span(cluster, MATCHES, live, reached)
+    assert start == {0: 7, 1: 0, 2: 0, 3: 0}
+    assert read_span(cluster, MATCHES, live, None)[0] == cluster.ends(MATCHES)

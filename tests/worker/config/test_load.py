@@ -98,6 +98,8 @@ def test_paths_are_relative_to_the_file(file: Path) -> None:
     ("text", "message"),
     [
         ("kafak: {}", ": kafak: unknown section; did you mean kafka?"),
+        ("threshhold: 0.2", "line 1: threshhold: unknown key; did you mean matching.threshold?"),
+        ("zzz: 1", "line 1: zzz: unknown key; keys stand in sections: kafka, "),
         ("kafka: {groop: x}", "line 1: kafka.groop: unknown key; did you mean kafka.group?"),
         ("\nmatching:\n  device: cpu", "line 3: matching.device: unknown key; did you mean model."),
         ("matching: {background_rate: 0}", "0 is refused; give a number above 0 and below 1"),

@@ -16,6 +16,7 @@ from worker.config import Config, StreamConfig
 from worker.errors import ConfigError, StalledError
 from worker.process import app as module
 from worker.process.app import make_app
+from worker.process.prepare import log_reasons
 from worker.seeds.embedder import SeedEmbedder
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions
@@ -159,3 +160,15 @@ def test_the_page_about_faust_shows_the_agent_as_it_is() -> None:
     shown = page.split("```python\n")[1].split("```")[0].splitlines()
     assert len(shown) > 5
     assert [line for line in shown if line not in code] == []
+
+
+async def test_a_start_that_takes_long_says_what_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "newsift.stream")
+    reasons = iter(["it loads", "it loads", "it compiles", "it compiles"])
+    task = asyncio.create_task(log_reasons(lambda: next(reasons, "it waits"), every_s=0))
+    while "waits" not in caplog.text:
+        await asyncio.sleep(0)
+    task.cancel()
+    assert [record.args for record in caplog.records] == [
+        ("it loads",), ("it compiles",), ("it waits",),
+    ]  # fmt: skip

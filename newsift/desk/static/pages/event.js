@@ -24,6 +24,11 @@ function LeftOutLabels() {
 export default function Event({ rest, session }) {
   const [event = "", name = "matches", filters] = rest;
   const current = TABS[name] ? name : "matches";
+  const [known] = useAnswer("/api/event", { event }, ["events", "seeds", "matches", "labels"]);
+  if (known?.ready && !known.exists) {
+    return html`<h1><bdi>${event}</bdi></h1><p class="card">There is no event of this name: no
+      article, no match and no label has it. <a href="#/">All events</a></p>`;
+  }
   const tab = ([each, [title]]) =>
     html`<a href=${eventAddress(event, each)} aria-current=${each === current ? "page" : undefined}>
       ${title}</a>`;

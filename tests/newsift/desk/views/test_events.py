@@ -14,7 +14,15 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
-from newsift.desk.views.events import MAX_LABELS, MAX_LIST_TEXT_CHARS, events, match, matches, story
+from newsift.desk.views.events import (
+    MAX_LABELS,
+    MAX_LIST_TEXT_CHARS,
+    event_exists,
+    events,
+    match,
+    matches,
+    story,
+)
 from newsift.operations.model_context import ModelContext
 from tests.broker.clients import until
 from tests.newsift.desk.desk_client import call, open_desk
@@ -214,6 +222,19 @@ def test_the_last_minutes_are_those_of_the_posts(plain_desk: Desk, kafka: Kafka)
     until(lambda: asks(plain_desk)["total"] == 2)
     assert [each["id"] for each in asks(plain_desk)["stories"]] == ["new", "old"]
     assert [each["id"] for each in asks(plain_desk, minutes=60)["stories"]] == ["new"]
+
+
+def test_an_event_is_there_by_an_article_a_match_or_a_label(plain_desk: Desk, kafka: Kafka) -> None:
+    seed(kafka, "river")
+    kafka.send(MATCHES, json.dumps(record("1", 0.5)).encode())
+    label(kafka, "9", "on", event="quake")
+
+    def exists(event: str) -> bool:
+        answer = call(plain_desk, event_exists, event=event)
+        return bool(answer["ready"] and answer["exists"])
+
+    until(lambda: exists("flood") and exists("ferry") and exists("quake"))
+    assert not exists("nope")
 
 
 def test_labels_stand_beside_their_posts(plain_desk: Desk, kafka: Kafka) -> None:

@@ -14,7 +14,7 @@ import zstandard
 from encoder.errors import InputError
 from newsift.files import parquet
 from newsift.files.messages import FileMessage, text_id
-from newsift.files.posts import FORMATS, open_inputs
+from newsift.files.posts import FORMATS, FileMessages, open_inputs
 from newsift.files.tables import FileOptions
 from worker.config.limits import DEFAULT_LIMITS
 from worker.posts.outcome import Post, Reason, Rejected
@@ -72,6 +72,8 @@ REFUSED = [
     ("a.csv.zst", WIDE_WINDOW, "a window that takes more memory than there is"),
     ("a.csv", b"id,words,day\n1,a,b\n", "line 1: has no column of texts ('id', 'words', 'day')"),
     ("a.csv", b"id,words,day\n1,a,b\n", "; name it with --text-column"),
+    ("a.csv", b"1,the ferry burns,ann\n2,b,c\n", "line 1: has no header: its first line is '1'"),
+    ("a.csv", b"A ferry burns tonight\nb\n", "line 1: has no header"),
     ("a.csv", b"id,text\0\n", "line 1: holds NUL bytes and is not text"),
     ("a.csv", b"PK\x03\x04\0\0", "is a ZIP archive or a spreadsheet; unpack it, or save it as CSV"),
     ("a.tar", b"outbox.json" + b"0" * 246 + b"ustar", "is a tar archive"),
@@ -87,6 +89,15 @@ def test_refuses_unknown_content(tmp_path: Path, name: str, content: bytes, mess
         read(tmp_path / name)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("content", "count"), [(b"", 0), (b"id,text\n", 0), (TABLE, 1)])
+def test_a_file_without_rows_is_reported(tmp_path: Path, content: bytes, count: int) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    reports: list[str] = []
+    batches = FileMessages(tmp_path / "a.csv", FileOptions(), DEFAULT_LIMITS, reports.append)
+    assert sum(map(len, batches)) == count
+    assert any("is empty" in report for report in reports) == (not count)
 
 
 def test_a_broken_first_line_is_a_bad_row_where_the_next_is_an_object(tmp_path: Path) -> None:
