@@ -64,7 +64,7 @@ function FileState({ file }) {
     matching: `${plural(posts, "post")} read, being compared`,
     matched: `${plural(posts, "post")} compared`,
   }[state];
-  return html`<span class="badge file"><bdi>${name}</bdi>: ${text}</span> `;
+  return html`<span class=${`badge file ${state === "matched" ? "done" : ""}`}><bdi>${name}</bdi>: ${text}</span> `;
 }
 
 function Head({ page, session }) {

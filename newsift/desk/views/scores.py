@@ -33,7 +33,12 @@ from newsift.statistics.estimates import (
     share_above,
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
-from newsift.statistics.pass_rates import MatchHistory, NearMissSample, pass_rates
+from newsift.statistics.pass_rates import (
+    MIN_POSTS_SEEN,
+    MatchHistory,
+    NearMissSample,
+    pass_rates,
+)
 from newsift.statistics.queues import Candidate
 from worker.match.reservoir import NearAnswer
 from worker.posts.compare import compared_text
@@ -90,6 +95,8 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "background": [1000 * share for share in share_above(edges, measure.background)],
         "hourly": _hourly_rates(edges, data, near, since),
         "floor": _finite(near.floor),
+        "seen": sum(answer.seen for answer in data.near.answers),
+        "least_seen": MIN_POSTS_SEEN,
         "labelled_scores": [[post.score, post.verdict] for post in data.labelled_scores],
         "summaries": [asdict(summary) for summary in score_summaries(data.labelled_scores, draws)],
         "lowest_covered": _finite(draws.lowest_covered),

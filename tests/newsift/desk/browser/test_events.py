@@ -20,7 +20,7 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     page.get_by_role("main").get_by_role("link", name="<script>").click()
     cards = page.locator("article")
     expect(cards).to_have_count(2)
-    page.get_by_role("button", name="and 1 more that says the same").click()
+    page.get_by_role("button", name="1 more that says the same").click()
     expect(page.get_by_text("the ferry again")).to_be_visible()
     page.get_by_role("searchbox", name="Words or author").fill("FIRE")
     expect(cards).to_have_count(1)
@@ -48,6 +48,21 @@ def test_matches_are_listed_filtered_and_held(window: Window, place: Place) -> N
     seed = {"text": "a fire in the harbour", "event": HOSTILE, "threshold": 0.6}
     place.send("seeds", ("fire", seed))
     expect(page.get_by_text("below the threshold now")).to_have_count(1)
+
+
+def test_twelve_matches_are_on_a_screen_and_four_on_a_phone(
+    windows: MakeWindow, place: Place
+) -> None:
+    text = "Lifeboats of the burning ferry Astrid Vane reach Port Maren, " * 3
+    rows = (record(f"{n}", 0.5, text=text, group=f"g{n}") for n in range(15))
+    place.send("matches", *((None, each) for each in rows))
+    # Above the list, while all is well, are 260 and 360 pixels.
+    for width, height, least in ((1280, 800 - 260, 12), (390, 844 - 360, 4)):
+        page = windows(viewport={"width": width, "height": 900}).open("event/ferry")
+        cards = page.locator("article")
+        expect(cards).to_have_count(15)
+        tops = cards.evaluate_all("all => all.map((each) => each.getBoundingClientRect().top)")
+        assert (tops[-1] - tops[0]) / 14 * least <= height
 
 
 def test_cards_and_links_are_shown_and_lead_only_to_pages_of_the_web(

@@ -58,7 +58,7 @@ def test_an_event_from_its_first_article_to_a_file_and_through_the_loss_of_a_wor
     posts = sample_posts()
     place.send("posts", *((str(post["id"]), post) for post in posts))
     page = window.open("event/ferry")
-    expect(page.locator("article.match").first).to_contain_text("plain", timeout=SETTLED_MS)
+    expect(page.locator("article.match").first).to_contain_text("came", timeout=SETTLED_MS)
     judge(page, place)
     rows = save_csv(page)
     assert {row["post_id"] for row in rows} == {

@@ -5,7 +5,7 @@ import { inRange, inWords, snap } from "/pages/event/reading.js";
 
 const HEIGHT = 300;
 const TOP = 26;
-const LEFT = 46;
+const LEFT = 62;
 const RIGHT = 14;
 const FOOT = 74;
 const FLOOR = HEIGHT - FOOT;
@@ -77,8 +77,9 @@ function Axes({ scales, width }) {
     ${COUNTS.filter((count) => count <= scales.most).map(level)}
     <line x1=${LEFT} x2=${right} y1=${FLOOR} y2=${FLOOR} />
     ${scores.map(tick)}
-    <text x=${right} y=${HEIGHT - 6} text-anchor="end">score</text>
-    <text x="4" y=${HEIGHT - 6}>up: posts, log scale</text>
+    <text x=${(LEFT + right) / 2} y=${HEIGHT - 6} text-anchor="middle">score</text>
+    <text transform="rotate(-90)" x=${-(TOP + FLOOR) / 2} y="14" text-anchor="middle">posts
+      (log scale)</text>
   </g>`;
 }
 

@@ -120,14 +120,15 @@ export default function Matches({ event, session, filters: inAddress }) {
     html`<${Story} key=${keyOf(each)} event=${event} post=${each} threshold=${data.threshold} />`;
   const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED}
     isFile=${session.is_file} />`;
-  return html`<${Filters} now=${filters} data=${data} change=${filter} isFile=${session.is_file} />
-    <${LoadStatus} answer=${data} error=${error} />
+  return html`<div class="row tools">
+    <${Filters} now=${filters} data=${data} change=${filter} isFile=${session.is_file} />
     <div class="row bar" ref=${top}>
       <${Count} data=${data} count=${stories.length} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
       <${Button} run=${save}>Save all with my labels<//>
-    </div>
+    </div></div>
+    <${LoadStatus} answer=${data} error=${error} />
     ${hold && data?.newer > 0 && fresh}
     ${data && !stories.length && nothing}
     <ol class="plain" ref=${list}
@@ -142,9 +143,8 @@ export default function Matches({ event, session, filters: inAddress }) {
 function Count({ data, count }) {
   if (!data) return html`<span class="grow"></span>`;
   return html`<span class="grow quiet">
-    ${plural(Math.max(data.total, count), "story", "stories")}
-      ${data.ready ? "" : ", still reading"},
-    ${data.since && html`since <${Time} at=${data.since} />`}
+    ${plural(Math.max(data.total, count), "story", "stories")}${data.ready ? "" : ", still reading"}
+    ${data.since && html`, since <${Time} at=${data.since} />`}
     ${data.error && html` <span class="bad">the topic is not followed: ${data.error}</span>`}</span>`;
 }
 
@@ -237,19 +237,18 @@ function Story({ event, post, threshold }) {
   const isBelow = threshold !== null && !post.link && post.score < threshold; // The threshold was raised since.
   const { count, labels, why, deleted } = post;
   const version = [event, count, labels, post.score, why, whole, copies, isBelow, deleted];
-  const others = html`<button type="button" class="link" aria-expanded=${copies}
-    onClick=${() => setCopies(!copies)}>and ${number(more)} more that
-    ${more === 1 ? " says" : " say"} the same</button>`;
+  const same = `${number(more)} more that ${more === 1 ? "says" : "say"} the same`;
+  const others = html`<button type="button" class="link" aria-expanded=${copies} aria-label=${same}
+    title=${same} onClick=${() => setCopies(!copies)}>+${number(more)}</button>`;
+  const press = ({ target }) =>
+    target.closest("a, button, details") || String(getSelection()) || setWhole(!whole);
   return useMemo(
-    () => html`<li><article class=${`card match ${isBelow ? "below" : ""}`} tabindex="0"
-      data-card=${keyOf(post)} onKeyDown=${enter}
-      aria-label=${`${post.platform} post by ${post.author || "somebody"}`}>
-      <${Post} post=${post} />
-      <div class="row">
+    () => html`<li><article tabindex="0" data-card=${keyOf(post)} onKeyDown=${enter}
+      class=${`card match ${isBelow ? "below" : ""} ${whole || copies ? "open" : ""}`}
+      onClick=${press} aria-label=${`${post.platform} post by ${post.author || "somebody"}`}>
+      <${Post} post=${post} whole=${whole} toggle=${() => setWhole(!whole)}>
         ${isBelow && html`<span class="badge">below the threshold now</span>`}
-        <button type="button" class="link" aria-expanded=${whole} onClick=${() => setWhole(!whole)}>
-          ${whole ? "Less" : post.cut ? "All of the text and the scores" : "The scores"}</button>
-        ${more > 0 && others}</div>
+        ${more > 0 && others}<//>
       ${whole && html`<${Whole} key=${deleted} event=${event} post=${post} />`}
       ${copies && html`<${Copies} event=${event} post=${post} />`}
     </article></li>`,
@@ -259,27 +258,33 @@ function Story({ event, post, threshold }) {
 
 const LABEL_COLOURS = { on: "good", off: "bad" };
 
-function Post({ post }) {
+// One line; the score is the way to its explanation.
+function Post({ post, whole, toggle, children }) {
   const came = post.at && html`came <${Time} at=${post.at} />`;
   const reach = `the score; ${score(post.threshold)} has to be reached`;
   const badge = ({ label, by }) =>
     html`<span class=${`badge ${LABEL_COLOURS[label] ?? ""}`}>${label}: <bdi>${by}</bdi></span>`;
-  return html`<p class="row about">
-      <span class="badge">${post.platform}</span>
+  const aside = post.card?.title || post.alt?.[0]; // Open, it is shown whole.
+  const value = toggle
+    ? html`<button type="button" class="link score" aria-expanded=${whole} title=${reach}
+        onClick=${toggle}>${score(post.score)}</button>`
+    : html`<span class="score" title=${reach}>${score(post.score)}</span>`;
+  return html`<div class="line">${value}
+    <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
+      ${post.deleted ? html`<span class="quiet">The post was deleted.</span>`
+        : html`<${HighlightedText} text=${post.text} why=${post.why} />`}
+      ${aside && html`<span class="aside"> ▸ <${HighlightedText} text=${aside} why=${post.why} /></span>`}</p>
+    <div class="row about">
+      ${post.labels.map(badge)}
+      ${post.platform !== "plain" && html`<span class="badge">${post.platform}</span>`}
       ${post.author && html`<bdi class="author">${post.author}</bdi>`}
       <span class="quiet">${post.created_at ? html`<${Time} at=${post.created_at} />` : came}
         ${post.lang && ` · ${post.lang}`}</span>
-      <span class="grow"></span>
-      ${post.labels.map(badge)}
       ${post.link && html`<span class="badge" title="It matches at any score.">links to the story</span>`}
       ${!post.new && html`<span class="quiet">said before</span>`}
-      <span title=${reach}>${score(post.score)}</span>
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
-    </p>
-    <p class="text" dir="auto" lang=${LANGUAGE.test(post.lang) ? post.lang : undefined}>
-      ${post.deleted ? html`<span class="quiet">The post was deleted.</span>`
-        : html`<${HighlightedText} text=${post.text} why=${post.why} />`}</p>
-    <${Attachments} post=${post} />`;
+      ${children}</div>
+    <div class="extras"><${Attachments} post=${post} /></div></div>`;
 }
 
 // All of a post's text, and its score with each of the event's seeds.

@@ -41,7 +41,9 @@ function FirstProfile({ event, session }) {
   const begin = () => perform("/api/learned/learn", { event, hours: 0, labels: false });
   const disabled = session.read_only || data?.busy;
   const button = html`<${Button} run=${begin} disabled=${disabled}>See that profile<//>`;
-  return html`<p>A promise is of a profile: one of the seeds and of everyday posts comes first.</p>
+  return html`<p>A promise needs a profile: what the event's articles have in common, less what
+      everyday posts share with them. Posts are then compared with the profile in the place of the
+      articles, and the promise is about this one version of it.</p>
     <${ErrorText} error=${error} />
     ${paragraph("refused", data?.error, "status")}
     ${data?.run && html`<${Run} data=${data} run=${data.run} session=${session} />`}

@@ -22,19 +22,23 @@ export function readAt(data, score) {
   return {
     score,
     hourly: interpolate(data, data.hourly, score),
+    least: data.hourly.find((each, n) => each !== null && data.edges[n] >= score),
     background: interpolate(data, data.background, score),
     labels: data.summaries.findLast((each) => each.least >= score - STEP / 2) ?? NO_LABELS,
     isReached: data.lowest_covered !== null && score >= data.lowest_covered - STEP / 2,
   };
 }
 
-export function hourlyWords(data, { hourly, score }) {
+export function hourlyWords(data, { hourly, least, score }) {
   if (hourly !== null) return `about ${rate(hourly)} posts`;
+  const isMatched = score >= data.thresholds[1] - STEP;
+  if (isMatched && least !== undefined) return `${rate(least)} posts or some more`;
   if (data.floor !== null) {
     const below = `unknown: near misses below ${data.floor.toFixed(3)} are not kept`;
     return score < data.floor ? below : "not known yet";
   }
-  if (score < data.thresholds[1]) return "unknown: no worker gives near misses";
+  const few = `unknown: ${number(data.seen)} of ${number(data.least_seen)} posts seen`;
+  if (!isMatched) return data.seen ? few : "unknown: no worker gives near misses";
   return "unknown: the time is too short";
 }
 

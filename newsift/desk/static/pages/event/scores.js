@@ -62,7 +62,7 @@ function Reading({ data, reading }) {
     ["Of 1,000 everyday posts", backgroundWords(data, reading)],
     ["Labels from there on", labelWords(reading)],
     ["On the event, of the matches", shareWords(data, reading)],
-    ["Of what is on the event, it finds", recallWords(data, reading)],
+    ["Of the event's posts, those that match", recallWords(data, reading)],
     ["Promise", promiseState(data.promise, reading.score)],
   ];
   return html`<${Facts} rows=${rows} />
@@ -156,7 +156,8 @@ function NearMisses({ event }) {
 const NearMiss = ({ post }) =>
   html`<li class="card"><p><${HighlightedText} text=${post.text} why=${post.why} /></p>
     <${Attachments} post=${post} />
-    <p class="quiet row"><span>${score(post.score)}</span> <span>${post.platform}</span>
+    <p class="quiet row"><span>${score(post.score)}</span>
+      ${post.platform !== "plain" && html`<span>${post.platform}</span>`}
       ${post.author && html`<bdi>${post.author}</bdi>`}
       ${post.created_at && html`<${Time} at=${post.created_at} />`}
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
