@@ -34,6 +34,7 @@ from newsift.operations.profile_training import (
     propose_profile,
     publication_risk,
     read_events,
+    report_labels,
     report_stream,
 )
 from newsift.operations.promises import (
@@ -217,6 +218,7 @@ def learn_once(training: ProfileTraining, yes: bool, as_json: bool, again: bool 
     """Show a proposal, and publish it on consent. Returns whether learning may go on."""
     proposal, state = training.propose()
     report_stream(proposal)
+    report_labels(proposal)
     risk = publication_risk(proposal) if again and yes else ""
     if not as_json:
         print_proposal(proposal)

@@ -124,7 +124,7 @@ class Session:
                     pass
                 if not continues:
                     break
-        progress = self._queue.summary(self._answers.verdicts())
+        progress = "; ".join(self._queue.lines(self._answers.verdicts()))
         click.echo(f"{plural(self._answers.count, 'label')} given; {progress}")
 
     def _act(self, question: Question, key: str) -> bool | None:
@@ -163,7 +163,7 @@ class Session:
             click.echo("  this post was deleted, so nobody can be sure: press u")
         for line in (line for part in paragraphs for line in wrap(part, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
-        click.echo(f"{self._queue.summary(self._answers.verdicts())}   {KEY_HELP}")
+        click.echo(f"{'; '.join(self._queue.lines(self._answers.verdicts()))}   {KEY_HELP}")
 
 
 @labels.command("list")

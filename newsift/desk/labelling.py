@@ -118,7 +118,7 @@ class LabelSession:
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
             "messages": self._messages,
-            "change": changes, "judged": label_count, "progress": self._queue.summary(verdicts),
+            "change": changes, "judged": label_count, "progress": self._queue.lines(verdicts),
             "question": self._card(question), "following": following,
             "left": self._queue.labels_left(verdicts),
             "shares": self._answers.shares()[-MAX_CURVE_POINTS:],

@@ -20,6 +20,7 @@ from newsift.operations.profile_training import (
     previous_profile,
     publication_risk,
     refuse_promised,
+    report_labels,
     report_stream,
 )
 from newsift.operations.seed_topic import SeedTopic
@@ -129,6 +130,7 @@ class Training:
             with connected(self._config) as cluster:
                 proposal, _ = ProfileTraining(cluster, context, run.learning).propose()
             report_stream(proposal)
+            report_labels(proposal)
             # without a stream there is nothing to compare with
             risk = publication_risk(proposal) if run.learning.span else ""
             return replace(run, proposal=proposal, risk=risk)

@@ -1,6 +1,8 @@
 """Training of event profiles from seeds, the stream and labels, and their publication."""
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
@@ -47,11 +49,15 @@ from worker.posts.times import HOUR_MS
 from worker.seeds.profile import EventVector, Profile
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, build_state
+from worker.text import plural
 
 MAX_COMPARED_POSTS = 5
 MAX_POOL_POSTS = 1_000  # An event learns from 20 posts, and some may be copies.
 MAX_COUNTED_TEXTS = 100_000
 MIN_HISTORY_SHARE = 0.1  # With fewer posts before than a tenth, no burst can be seen.
+FEW_LABELS = 10
+MIN_REPEATED = 3  # labelled posts of one text
+WORD = re.compile(r"[^\W_]+")
 MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is risky.
 
 
@@ -426,6 +432,20 @@ def report_stream(proposal: Proposal) -> None:
         notify("there is too little history to tell whether posts are more than before")
     elif not creation["burst"]:
         notify("no more posts match than before: what they say counts little")
+
+
+def report_labels(proposal: Proposal) -> None:
+    """Reports what makes a profile of labels doubtful, and words of the article that lose."""
+    made, posts = proposal.profile.made, (*proposal.data.on, *proposal.data.off)
+    titles = " ".join(seed.title for seed in proposal.event.seeds).lower()
+    in_titles = set(WORD.findall(titles))
+    if lost := [word for word, _ in made["lost"] if word.lower() in in_titles]:
+        notify(f"look: words of the article's title count less from then on: {', '.join(lost)}")
+    if made["labels"] and made["labels"] < FEW_LABELS:
+        notify(f"look: {plural(made['labels'], 'label')} alone, so each moves the profile much")
+    texts = Counter(text_hash(post.text) for post in posts)
+    if texts and (most := max(texts.values())) >= MIN_REPEATED and 4 * most > len(posts):
+        notify(f"look: {most:,} of {len(posts):,} labelled posts say the same")
 
 
 def previous_profile(profile: Profile | None) -> Profile | None:

@@ -19,6 +19,7 @@ from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
 
 CERTIFY_SHARE = 0.5
+SMALL_EVENT = 60  # so many matches are read in some minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +130,26 @@ class CertifyQueue:
         progress = self.progress(verdicts)
         return self._unlabelled_count(verdicts) if progress.next_match is None else progress.missing
 
-    def summary(self, verdicts: Verdicts) -> str:
-        progress = self.progress(verdicts)
-        parts = []
+    def lines(self, verdicts: Verdicts) -> list[str]:
+        """What is proven, what is missing or cannot be, what the share is about, what is unread."""
+        progress, unread = self.progress(verdicts), self._unlabelled_count(verdicts)
+        lines = []
         if progress.threshold is not None:
-            parts.append(f"precision {self._cuts.precision:g} from {progress.threshold:.3f} on")
+            lines.append(f"precision {self._cuts.precision:g} from {progress.threshold:.3f} on")
         if progress.next_match is not None:
-            return "; ".join([*parts, f"{progress.missing} more, if none is wrong"])
-        parts += [
-            part
-            for part in (self.out_of_reach(progress), self._estimate_text(progress, verdicts))
-            if part
-        ]
-        return "; ".join([*parts, f"{self._unlabelled_count(verdicts):,} unread"])
+            return [*lines, f"{progress.missing} more, if none is wrong"]
+        everything = [*self._order, *self._training]
+        if everything and not unread:
+            on = sum(verdicts[match.post_id] for match in everything)
+            share = f"{on:,} of {len(everything):,} are on the event: {on / len(everything):.0%}"
+            return [*lines, f"{share}, exactly, as all are read"]
+        if everything and len(everything) <= SMALL_EVENT:
+            lines.append(
+                f"{len(everything):,} different matches: read them all, and you know the share "
+                "exactly"
+            )
+        texts = self.out_of_reach(progress), self._estimate_text(progress, verdicts)
+        return [*lines, *filter(None, texts), f"{unread:,} unread"]
 
     def out_of_reach(self, progress: CertifyProgress) -> str:
         """Why no more can be promised; empty while it can, or once all cuts are proven."""
@@ -210,8 +218,8 @@ class LearnQueue:
     def labels_left(self, verdicts: Verdicts) -> int:
         return sum(match.post_id not in verdicts for match in self.order)
 
-    def summary(self, verdicts: Verdicts) -> str:
-        return f"{self.labels_left(verdicts):,} left around the threshold"
+    def lines(self, verdicts: Verdicts) -> list[str]:
+        return [f"{self.labels_left(verdicts):,} left around the threshold"]
 
 
 class CountQueue:
@@ -231,10 +239,10 @@ class CountQueue:
     def labels_left(self, verdicts: Verdicts) -> int:
         return sum(question.candidate.post_id not in verdicts for question in self.questions)
 
-    def summary(self, verdicts: Verdicts) -> str:
+    def lines(self, verdicts: Verdicts) -> list[str]:
         if not (left := self.labels_left(verdicts)):
-            return f"all {len(self.questions):,} drawn for the count are labelled"
-        return f"{left:,} left of {len(self.questions):,} drawn for the count"
+            return [f"all {len(self.questions):,} drawn for the count are labelled"]
+        return [f"{left:,} left of {len(self.questions):,} drawn for the count"]
 
 
 # Without state: the verdicts alone decide the next question.

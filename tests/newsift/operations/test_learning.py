@@ -2,6 +2,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from newsift.operations.profile_training import (
     MatchCounter,
     PostPool,
     TrainingData,
+    report_labels,
     training_posts,
 )
 from newsift.operations.promises import PromiseEvidence, require_profile, weigh_evidence
@@ -253,3 +255,27 @@ def test_a_file_that_is_opened_again_keeps_what_its_labels_prove(enc: Encoder) -
     low = replace(promised, threshold=0.61)
     assert evidence(low, is_file=True).threshold == 0.61
     assert evidence(replace(low, promise=promise | {"precision": 0.7}), True).threshold != 0.61
+
+
+def test_learning_warns_of_lost_words_few_labels_and_repeated_texts() -> None:
+    def warnings(lost: list[str], labels: int, texts: list[str]) -> list[str]:
+        made = {"lost": [(word, -0.1) for word in lost], "labels": labels}
+        seeds = [SimpleNamespace(title="Fire on the ferry Astrid Vane")]
+        on = [Post(f"{n}", "plain", text) for n, text in enumerate(texts)]
+        proposal: Any = SimpleNamespace(
+            profile=SimpleNamespace(made=made), event=SimpleNamespace(seeds=seeds),
+            data=TrainingData(on=on),
+        )  # fmt: skip
+        with capture() as lines:
+            report_labels(proposal)
+        return lines
+
+    different = [f"post {n} of its own words {n * n}" for n in range(40)]
+    assert warnings(["bargain"], 40, different) == []
+    assert warnings([], 0, []) == []
+    (words,) = warnings(["Ferry", "bargain", "vane"], 40, different)
+    assert words.endswith(": Ferry, vane")
+    (few,) = warnings([], 4, different)
+    assert "4 labels alone" in few
+    (same,) = warnings([], 40, [*different[:29], *["the ferry burns"] * 11])
+    assert "11 of 40" in same

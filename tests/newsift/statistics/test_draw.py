@@ -134,7 +134,16 @@ def test_after_the_walk_all_matches_are_queued(random: Random, count: int, right
         label_of[question.candidate.post_id] = random.random() < right
     assert len(label_of) == count
     assert queue.progress(label_of).threshold == shown or not ended
-    assert queue.summary(label_of).endswith("0 unread")
+    assert queue.lines(label_of)[-1].endswith(", exactly, as all are read")
+
+
+def test_a_small_event_is_to_be_read_whole_and_its_share_is_then_exact() -> None:
+    queue, label_of = CertifyQueue(MANY[:12]), dict[PostId, bool]()
+    assert queue.lines(label_of)[0].startswith("12 different matches: read them all")
+    while (question := queue.next(label_of)) is not None:
+        label_of[question.candidate.post_id] = len(label_of) % 4 > 0
+    assert queue.lines(label_of)[-1].startswith("9 of 12 are on the event: 75%, exactly")
+    assert not any("read them all" in line for line in CertifyQueue(MANY[:200]).lines({}))
 
 
 def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds() -> None:

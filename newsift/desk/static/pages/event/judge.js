@@ -121,7 +121,7 @@ function Progress({ queue }) {
     ${state.messages.map((line) => paragraph("quiet", line))}
     <p class="row"><progress value=${done} max=${done + state.left || 1}
         aria-label="labels given, of those that are to give"></progress>
-      <strong>${state.progress}</strong>
+      <strong>${state.progress.map((line) => html`<span class="fact">${line}</span>`)}</strong>
       <span class="quiet">${plural(done, "label")} of yours</span>
       <${Shares} shares=${state.shares} />
       <span class="saved" role="status">${saved}</span></p>
@@ -145,7 +145,7 @@ function NoQuestion({ queue: { state, redraw }, when }) {
       This page looks again by itself.</p></div>`;
   }
   return html`<div class="card">
-    <p>You have judged what can be asked about these matches: ${state.progress}.</p>
+    <p>You have judged what can be asked about these matches: ${state.progress.join("; ")}.</p>
     <${Button} run=${redraw}>Draw again, from the present matches<//></div>`;
 }
 
@@ -160,7 +160,8 @@ function Card({ post, judge }) {
     caption="Why it matched" kind="why" heads=${["Word", "#Part"]} rows=${words} /></details>`;
   const limit = isNear ? "a near miss, below the threshold" : `threshold ${score(post.threshold)}`;
   return html`<article class="card post">
-    <p class="row quiet from"><span class="badge">${post.platform}</span>
+    <p class="row quiet from">
+      ${post.platform !== "plain" && html`<span class="badge">${post.platform}</span>`}
       ${post.author && html`<bdi>${post.author}</bdi>`}<${Time} at=${post.created_at} />
       ${post.url && html`<${ExternalLink} href=${post.url}>Open the post<//>`}</p>
     <p class="words" dir="auto" tabindex="0" aria-live="polite" aria-atomic="true">
