@@ -178,7 +178,7 @@ function Judges({ event, by, judgeAgain }) {
   return html`<section><h2>Who judged</h2><${ErrorText} error=${error} />
     ${paragraph("quiet", data?.counts.length === 0 && noLabels)}
     ${data?.counts.length > 0 && html`<${Labels} data=${data} by=${by} judgeAgain=${judgeAgain} />`}
-    <p><a href=${eventAddress(event, "export")}>Take labels along, or bring some</a></p>
+    <p><a href=${eventAddress(event)}>Save the matches with the labels</a>, on their page</p>
   </section>`;
 }
 
