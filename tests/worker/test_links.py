@@ -1,9 +1,9 @@
 import pytest
 
 from tests.worker.small_encoder import mail
-from worker.links import MAX_LINK_CHARS, canonical_link
+from worker.links import MAX_LINK_CHARS, canonical_link, may_be_among
 from worker.posts.attachments import MAX_LINKS, MAX_PICTURES, PART_CHARS, Card
-from worker.posts.links import post_links
+from worker.posts.links import MAX_END_CHARS, post_links, strip_end
 from worker.posts.outcome import Post
 from worker.posts.read import Reason, Rejected, read_post
 
@@ -69,6 +69,15 @@ def test_links_are_those_of_the_post_its_card_and_its_text() -> None:
 def test_no_address_of_a_host_is_left_out(host: str) -> None:
     hosts = frozenset({"xn--bcher-kva.example", "news.example"})
     assert [*post_links(Post("1", "plain", f"x https://{host}/a"), hosts)] == [f"https://{host}/a"]
+
+
+def test_long_hosts_and_long_ends_cost_little_and_are_not_kept() -> None:
+    kept = may_be_among.cache_info().currsize
+    long = [f"https://{n}{'a' * 10**5}/b" for n in range(20)]
+    assert [*post_links(Post("1", "plain", " ".join(long)), frozenset({"a.example"}))] == []
+    assert may_be_among.cache_info().currsize == kept
+    ended = strip_end(f"https://a.example/b{')' * 2_000}")
+    assert len(ended) == len("https://a.example/b") + 2_000 - MAX_END_CHARS
 
 
 def test_what_a_stranger_attaches_is_bounded() -> None:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 
-from worker.links import MAX_LINK_CHARS, may_be_among
+from worker.links import MAX_HOST_CHARS, MAX_LINK_CHARS, may_be_among
 from worker.posts.attachments import MAX_LINKS
 from worker.posts.outcome import Post
 
 TEXT_LINK = re.compile(r"https?://([^/?#\s<>\"\\]++)[^\s<>\"\\]*+", re.IGNORECASE)
 TEXT_END = ".,;:!?…'”’"  # what ends a sentence, not an address
+MAX_END_CHARS = 16  # Each costs a pass over the address.
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -27,16 +28,16 @@ def post_links(post: Post, hosts: frozenset[str]) -> Iterator[str]:
     for number, found in enumerate(TEXT_LINK.finditer(post.text)):
         if number == MAX_LINKS:
             return
-        if may_be_among(found[1], hosts):
+        if len(found[1]) <= MAX_HOST_CHARS and may_be_among(found[1], hosts):
             yield strip_end(found[0][: MAX_LINK_CHARS + 1])
 
 
 def strip_end(address: str) -> str:
     """Without what ends the sentence around it, such as a bracket that it does not open."""
-    while address:
-        last = address[-1]
+    for _ in range(MAX_END_CHARS):
+        last = address[-1:]
         is_closing = last in BRACKETS and address.count(last) > address.count(BRACKETS[last])
-        if not (last in TEXT_END or is_closing):
-            return address
+        if not last or not (last in TEXT_END or is_closing):
+            break
         address = address[:-1]
     return address
