@@ -233,8 +233,22 @@ def rows_in(message: StoredMessage, number: int, now: int) -> Iterator[tuple[str
         of_profile = (m.seed_version for m in matches if m.seed_id == PROFILE_PREFIX + event)
         version = next(of_profile, "")[:MAX_ID_CHARS]
         score, new = max(match.score for match in matches), record.new is not False
-        row = number, at, post_id, lang, score, new, group, value, version
-        yield event, MatchRow(*row, has_link=record.has_link, instance=instance)
+        yield (
+            event,
+            MatchRow(
+                number=number,
+                at=at,
+                post_id=post_id,
+                lang=lang,
+                score=score,
+                new=new,
+                group=group,
+                value=value,
+                profile_version=version,
+                has_link=record.has_link,
+                instance=instance,
+            ),
+        )
 
 
 def _is_sound(record: MatchRecord) -> bool:

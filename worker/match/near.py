@@ -98,7 +98,14 @@ class NearMissRows:
 
     def without_posts(self, posts: I64) -> Self:
         kept = ~np.isin(self.posts, posts)
-        return type(self)(*(getattr(self, field.name)[kept] for field in fields(self)))
+        return replace(
+            self,
+            posts=self.posts[kept],
+            events=self.events[kept],
+            strata=self.strata[kept],
+            scores=self.scores[kept],
+            times=self.times[kept],
+        )
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
