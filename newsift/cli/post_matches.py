@@ -21,7 +21,8 @@ from newsift.operations.messages import notify
 from newsift.web.addresses import retry_after
 from newsift.web.client import client_session
 from worker.config import Config
-from worker.kafka.consumers import Offsets, group_consumer, stop_within
+from worker.kafka.aiokafka_repairs import Offsets
+from worker.kafka.consumers import group_consumer, stop_within
 from worker.match.records import instance_of
 from worker.posts.outcome import PostId
 

@@ -11,7 +11,8 @@ from tests.broker.clients import admin, create, write
 from tests.worker.stream.fake_clients import ended
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.errors import FencedError
-from worker.kafka.consumers import Consumer, group_consumer
+from worker.kafka.aiokafka_repairs import Consumer
+from worker.kafka.consumers import group_consumer
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Ledger
 from worker.stream.offsets import Positions

@@ -22,6 +22,7 @@ from kafka.errors import (
 
 from tests.broker.clients import admin, consumer, create, polled, read, until, write
 from tests.broker.server import Server
+from worker.kafka.aiokafka_repairs import Consumer
 from worker.kafka.metadata import read_identity
 from worker.kafka.producer import KafkaProducer
 from worker.kafka.topics import broker_count
@@ -160,16 +161,16 @@ def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: A
 
 
 async def test_a_topic_made_again_is_another_topic(server: Server, unique: str) -> None:
-    async with AIOKafkaConsumer(bootstrap_servers=server.address, group_id=None) as consumer:
-        assert await read_identity(consumer._client, unique) is None
+    async with Consumer(bootstrap_servers=server.address, group_id=None) as consumer:
+        assert await read_identity(consumer.client, unique) is None
         create(server.address, unique, partitions=3)
-        first = await read_identity(consumer._client, unique)
-        assert first == await read_identity(consumer._client, unique)
+        first = await read_identity(consumer.client, unique)
+        assert first == await read_identity(consumer.client, unique)
         with admin(server.address) as client:
             client.delete_topics([unique])
-        assert await read_identity(consumer._client, unique) is None
+        assert await read_identity(consumer.client, unique) is None
         create(server.address, unique)
-        again = await read_identity(consumer._client, unique)
+        again = await read_identity(consumer.client, unique)
     assert first is not None
     assert again is not None
     assert [first.partitions, again.partitions] == [3, 1]

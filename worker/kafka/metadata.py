@@ -1,21 +1,14 @@
-"""Metadata requests that create no topic, and the identity of a topic."""
+"""The identity of a topic, by which one that was made again is noticed."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from io import BytesIO
 from typing import Any
 from uuid import UUID
 
-import aiokafka.client
 import kafka.protocol.metadata as kafka_python
 from aiokafka.errors import UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.types import Schema
-
-# aiokafka allows the broker to make each topic that it asks about, and has no option against it.
-# Every consumer and producer of its kind asks by this name.
-aiokafka.client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
 
 
 @dataclass(frozen=True, slots=True)

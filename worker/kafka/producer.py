@@ -2,13 +2,10 @@
 
 import asyncio
 import random
-import sys
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -27,11 +24,10 @@ from aiokafka.errors import (
 )
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.admin import DescribeConfigsRequest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from numpy.typing import NDArray
 
-import worker.kafka.metadata  # noqa: F401 - no producer makes a topic
 from encoder.support.jit import jit
+from worker.kafka.aiokafka_repairs import in_sync_replicas
 from worker.kafka.errors import is_refusal
 
 MAX_BATCH_BYTES = 2**18
@@ -39,10 +35,6 @@ TOPIC_RESOURCE = 2  # DescribeConfigs reads the settings of this resource type.
 MAX_BYTES_SETTING = "max.message.bytes"
 CODECS = {None: 0, "gzip": 1, "lz4": 3, "zstd": 4}  # Kafka's numbers
 IN_SYNC_SETTING = "min.insync.replicas"
-
-# aiokafka has no option for the level; its 9 takes four times as long for a tenth less.
-_builder_module: Any = sys.modules[DefaultRecordBatchBuilder.__module__]
-_builder_module.gzip_encode = partial(zlib.compress, level=3, wbits=31)
 
 
 class ProducerClosedError(Exception):
@@ -105,7 +97,7 @@ class KafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         if leaderless := sorted(numbers - cluster.available_partitions_for_topic(topic)):
             raise LeaderNotAvailableError(f"no leader for {topic}, partition {leaderless[0]}")
         for number in sorted(numbers):
-            isr = len(cluster._partitions[topic][number].isr)
+            isr = in_sync_replicas(self.client, topic, number)
             if isr < in_sync:
                 raise NotEnoughReplicasError(
                     f"{topic}, partition {number}: {isr} in sync, {IN_SYNC_SETTING} is {in_sync}"

@@ -65,18 +65,19 @@ class TopicReader:
     def __init__(self, consumer: Any, config: Config) -> None:
         self._consumer, self._config = consumer, config
         self._unreadable = Counter[str]()
-        make = consumer._fetcher.PartitionRecords
+        self._fetcher, self._cluster = consumer._fetcher, consumer._client.cluster
+        make = self._fetcher.PartitionRecords
 
         def read_whole(start: int, place: Any, batches: Any, **options: Any) -> Any:
             whole = WholeBatches(batches, place, start, lambda: consumer.highwater(place))
             return make(start, place, whole, **options)
 
-        consumer._fetcher.PartitionRecords = read_whole  # it stops for ever at a damaged batch
+        self._fetcher.PartitionRecords = read_whole  # it stops for ever at a damaged batch
 
     @property
     def cluster_id(self) -> str:
         """Empty for a broker before 0.10.1."""
-        return str(self._consumer._client.cluster.cluster_id or "")
+        return str(self._cluster.cluster_id or "")
 
     def unreadable(self, topic: str) -> int:
         """Records skipped so far because their batches could not be read."""
@@ -98,7 +99,7 @@ class TopicReader:
 
     def identity(self, topic: str) -> object:
         """A topic that is created again has another one; None for a broker before 2.8."""
-        return self._consumer._client.cluster.topic_id(topic)
+        return self._cluster.topic_id(topic)
 
     def refresh_partitions(self, topic: str) -> list[int]:
         """The partitions, after new metadata was requested."""
@@ -155,7 +156,7 @@ class TopicReader:
         """Records from the start offsets on, batch by batch; some batches are empty."""
         places = self._places(topic)
         # What kafka-python put by for a paused partition would keep it from being read again.
-        self._consumer._fetcher.close()
+        self._fetcher.close()
         self._consumer.assign(places)
         self._consumer.resume(*places)  # else a partition that is assigned again stays paused
         for place in places:

@@ -150,7 +150,7 @@ class Control:
             self._checked_at, self._answered_at = time.monotonic(), began
 
     async def _read_identity(self) -> Identity | None:
-        return await read_identity(self._consumer._client, self._topic)
+        return await read_identity(self._consumer.client, self._topic)
 
     async def _check_identity(self, make: MakeSeeds) -> None:
         """Reads the topic again if it was replaced."""

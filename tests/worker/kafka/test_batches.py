@@ -17,7 +17,7 @@ from tests.broker.clients import create, write
 from tests.broker.record_batches import CODECS, Row, batch, record, sealed, values
 from tests.hostile.batches import plant
 from worker.config import Config, KafkaConfig
-from worker.kafka.consumers import FetchResult, PartitionRecords
+from worker.kafka.aiokafka_repairs import FetchResult, PartitionRecords
 from worker.kafka.reading import connected
 from worker.posts.outcome import Unreadable
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer import fetcher
 
 from newsift.broker.server import running
 from tests.broker.clients import create, producer
 from tests.worker.stream.fake_clients import met
 from worker.config import Config, KafkaConfig, StreamConfig
+from worker.kafka.aiokafka_repairs import Consumer
 from worker.kafka.consumers import (
     MAX_REVOKE_S,
-    Consumer,
     group_consumer,
     groupless_consumer,
     stop_within,
@@ -98,6 +98,7 @@ async def test_a_failure_while_fetching_is_raised(
 
     with pytest.raises(MemoryError):
         await read()
+    assert await AIOKafkaConsumer.getmany(consumer, timeout_ms=50) == {}  # aiokafka's own
     await stop_within(consumer.stop(), 5)
 
 
@@ -130,7 +131,7 @@ async def test_a_partition_without_a_leader_or_an_answer_hides_no_others(
         return -1 if place.partition == 0 else own(place) + place.partition % 2
 
     async with reading(config) as consumer:
-        cluster = consumer._client.cluster
+        cluster = consumer.client.cluster
         own = cluster.leader_for_partition
         with monkeypatch.context() as patch:
             patch.setattr(cluster, "leader_for_partition", leader)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import NotLeaderForPartitionError
 from hypothesis import given, settings
@@ -18,6 +18,7 @@ from tests.worker.small_encoder import ARTICLES, small_encoder
 from tests.worker.stream.fake_clients import met
 from worker.config.limits import Limits
 from worker.errors import AccessError
+from worker.kafka.aiokafka_repairs import Consumer
 from worker.metrics.registry import Metrics
 from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
@@ -62,9 +63,7 @@ class ControlBench:
             raise self.unfit
 
     async def reader(self) -> tuple[Control, MakeSeeds]:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.address, auto_offset_reset="none", group_id=None
-        )
+        consumer = Consumer(bootstrap_servers=self.address, auto_offset_reset="none", group_id=None)
 
         def note(reason: str) -> None:
             self.reasons.append((reason, state(control) if control.seeds else None))
