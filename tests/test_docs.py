@@ -148,7 +148,7 @@ def test_every_alert_limit_and_version_has_its_paragraph() -> None:
         return re.findall(pattern, (ROOT / page).read_text("utf-8"), re.MULTILINE)
 
     alerts = marks(r"- alert: (\w+)", "deploy/prometheus/rules.yml")
-    assert marks(r"^### (\w+)$", "docs/operating.md") == alerts
+    assert marks(r"^## (\w+)$", "docs/alerts.md") == alerts
     assert marks(r"^\| `limits\.(\w+)`", "SECURITY.md") == [*KEYS["limits"]]
     [version] = marks(r'^version = "(.*)"', "pyproject.toml")
     assert marks(r"^## ([\d.]+)", "CHANGELOG.md")[0] == version
