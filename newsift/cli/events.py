@@ -400,7 +400,7 @@ def _confirm_threshold(profile: Profile, evidence: PromiseEvidence, yes: bool) -
         return False
     if evidence.more:
         missing = plural(evidence.missing, "more label")
-        notify(f"{missing} would show a lower threshold, if none is wrong")
+        notify(f"{missing} would prove a lower threshold, if none is off")
     require_yes(yes, "promise")
     question = f"Set the threshold of {profile.event!r} to {evidence.threshold:.4f}?"
     return confirm_publish(yes, question)

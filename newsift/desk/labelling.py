@@ -33,7 +33,7 @@ from newsift.operations.labels import (
 )
 from newsift.operations.messages import capture
 from newsift.operations.times import now_text
-from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.labels import Goal, Label, Verdict
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.reading import connected
@@ -219,6 +219,7 @@ class QueueKey(NamedTuple):
     event: str
     by: str
     kind: QueueKind
+    goal: Goal | None = None  # None: as the newest labels were to prove
 
 
 class LabelQueues:
@@ -316,8 +317,9 @@ class LabelQueues:
             self._mirrors.catch_up(cluster)
             begin = self._period.file_begin(self._config.topics.matches)
             request = QueueRequest(
-                key.event, key.by, key.kind, self._period.since, self._nonce, begin=begin
-            )
+                key.event, key.by, key.kind, self._period.since, self._nonce, begin=begin,
+                goal=key.goal,
+            )  # fmt: skip
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
             queue = freeze_queue(cluster, self._config, request, labels, profile)

@@ -27,6 +27,7 @@ from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS
 from newsift.statistics.labels import (
     MAX_LABELS_BYTES,
     SCHEMA,
+    Goal,
     Label,
     LabelReducer,
     LabelState,
@@ -39,6 +40,7 @@ from newsift.statistics.queues import (
     LearnQueue,
     Question,
     Queue,
+    chosen_goal,
     current_queue,
 )
 from worker.config import Config
@@ -266,6 +268,7 @@ class QueueRequest:
     nonce: str
     labels: int = DEFAULT_COUNT_LABELS  # of a new draw for a count
     begin: Offsets | None = None  # of the matches of a file, in the place of the start
+    goal: Goal | None = None  # None: as the newest labels were to prove
 
     def is_answered_by(self, label: Label) -> bool:
         """Whether it need not ask for this label again."""
@@ -289,8 +292,10 @@ def freeze_queue(
         if not match.is_deleted or post_id in answered
     ]
     if request.kind == "certify":
-        target = PromiseTarget.for_profile(profile)
-        name = QueueName(nonce, rfc3339(max((match.at for match in matches.values()), default=0)))
+        goal = request.goal or chosen_goal(labels)
+        target = PromiseTarget.for_profile(profile, *goal)
+        until = rfc3339(max((match.at for match in matches.values()), default=0))
+        name = QueueName(nonce, until, goal)
         proven = None if request.begin is None else target.promised_from(profile)
         queue = CertifyQueue(candidates, target.precision, target.test_confidence, name, proven)
         return FrozenQueue(queue, matches, profile)

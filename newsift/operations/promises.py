@@ -29,6 +29,7 @@ from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
+from worker.text import plural
 
 MIN_POSTS_FOR_RATE = 1_000
 
@@ -42,6 +43,8 @@ class PromiseEvidence:
     on: int  # labels on the event
     matches: int
     out_of_reach: str = ""  # why they can prove no more
+    at_best: int = 0  # labels that prove a threshold, if none is off
+    for_all: int = 0  # labels that prove the lowest one; 0 where the matches are too few
 
 
 def weigh_evidence(
@@ -74,6 +77,7 @@ def weigh_evidence(
         candidates, target.precision, target.test_confidence, queue_name or UNSET, proven
     )
     progress = queue.progress(verdicts)
+    at_best, for_all = queue.labels_if_none_is_off()
     return PromiseEvidence(
         threshold=progress.threshold,
         missing=progress.missing,
@@ -82,6 +86,8 @@ def weigh_evidence(
         on=sum(judged),
         matches=len(profile_matches),
         out_of_reach=queue.out_of_reach(progress),
+        at_best=at_best,
+        for_all=for_all,
     )
 
 
@@ -196,7 +202,7 @@ def describe_missing(evidence: PromiseEvidence, is_file: bool = False) -> str:
             return "no post of the file matches the profile; lower its threshold, or let it learn"
         return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
-        return f"labels missing, if none is wrong: {evidence.missing}"
+        return f"{plural(evidence.missing, 'more label')}, if none is off"
     remedy = "let the profile learn" if is_file else "wait for more, or let the profile learn"
     return f"{evidence.out_of_reach}: these matches can show no more; {remedy}"
 

@@ -28,6 +28,9 @@ StratumName = Literal["story", "upper", "lower", "near"]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001
 Nonce = Annotated[str, msgspec.Meta(max_length=64)]
+Level = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+Goal = tuple[Level, Level]  # a precision, and the confidence to prove it with
+DEFAULT_GOAL: Goal = (0.8, 0.9)
 
 
 class QueueName(msgspec.Struct, frozen=True):
@@ -35,6 +38,7 @@ class QueueName(msgspec.Struct, frozen=True):
 
     nonce: Nonce  # keys its order
     until: str  # RFC 3339: when the newest of its matches was processed
+    goal: Goal | UnsetType = UNSET  # what it was to prove
 
 
 MAX_POSTS = 2**40

@@ -150,7 +150,15 @@ class FrozenCuts:
         """
         self._scores = finite_array("scores", scores)
         self.precision, self._confidence, self._proven = precision, confidence, proven
-        self.cuts = cut_scores(self._scores.tolist())
+        self._least = labels_missing(0, 0, precision, confidence)
+        self.cuts = cut_scores(self._scores.tolist(), self._least)
+
+    def labels_if_none_is_off(self) -> tuple[int, int]:
+        """Labels that prove the strictest cut, and all cuts; 0 where the matches are too few."""
+        if len(self._scores) < self._least:
+            return self._least, 0
+        above = (np.flatnonzero(self._scores >= cut)[: self._least] for cut in self.cuts)
+        return self._least, len(set[int]().union(*(members.tolist() for members in above)))
 
     def progress(self, label_at: LabelLookup) -> CertifyProgress:
         threshold = self._proven
@@ -200,11 +208,12 @@ def cut_ranks(count: int) -> list[int]:
     return ranks
 
 
-def cut_scores(scores: Sequence[float]) -> list[float]:
-    """The scores of these ranks, falling."""
+def cut_scores(scores: Sequence[float], least: int = 0) -> list[float]:
+    """The scores of the ranks from `least` on, falling; of the last one in any case."""
     falling = sorted(scores, reverse=True)
-    ranks = [min(rank, len(falling)) for rank in cut_ranks(len(falling))]
-    return sorted({falling[rank - 1] for rank in ranks}, reverse=True)
+    ranks = cut_ranks(len(falling))
+    ranks = [rank for rank in ranks if rank >= least] or ranks[-1:]
+    return sorted({falling[min(rank, len(falling)) - 1] for rank in ranks}, reverse=True)
 
 
 @lru_cache(CACHE_SIZE)

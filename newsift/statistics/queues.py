@@ -12,7 +12,7 @@ from itertools import zip_longest
 from msgspec import UNSET, UnsetType
 
 from newsift.statistics.estimates import Estimate, share_interval
-from newsift.statistics.labels import CountDraw, Draw, Label, QueueName
+from newsift.statistics.labels import DEFAULT_GOAL, CountDraw, Draw, Goal, Label, QueueName
 from newsift.statistics.promise import CertifyProgress, FrozenCuts
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
@@ -71,6 +71,13 @@ def current_queue(labels: Iterable[Label], matches: Container[PostId]) -> QueueN
     return QueueName(names[0].nonce, newest.until)
 
 
+def chosen_goal(labels: Iterable[Label]) -> Goal:
+    """What the newest random label was to prove."""
+    drawn = [label for label in labels if label.drawn == "certify" and label.queue]
+    newest = max(drawn, key=lambda label: milliseconds(utc(label.at)), default=None)
+    return newest.queue.goal or DEFAULT_GOAL if newest and newest.queue else DEFAULT_GOAL
+
+
 Verdicts = Mapping[PostId, bool]  # of one person: whether a post is on the event
 
 
@@ -125,6 +132,14 @@ class CertifyQueue:
                 return Question(match, "certify", probability, self._name)
         return _first_unlabelled(self._training, verdicts)
 
+    @property
+    def _percent(self) -> str:
+        return f"{100 * self._cuts.precision:g} %"
+
+    def labels_if_none_is_off(self) -> tuple[int, int]:
+        """Labels that prove a threshold, and the lowest one; 0 where the matches are too few."""
+        return self._cuts.labels_if_none_is_off()
+
     def labels_left(self, verdicts: Verdicts) -> int:
         """Labels until more is proven, if none is wrong; all that remain if nothing can be."""
         progress = self.progress(verdicts)
@@ -135,9 +150,9 @@ class CertifyQueue:
         progress, unread = self.progress(verdicts), self._unlabelled_count(verdicts)
         lines = []
         if progress.threshold is not None:
-            lines.append(f"precision {self._cuts.precision:g} from {progress.threshold:.3f} on")
+            lines.append(f"{self._percent} proven from {progress.threshold:.3f} on")
         if progress.next_match is not None:
-            return [*lines, f"{progress.missing} more, if none is wrong"]
+            return [*lines, f"{_labels(progress.missing, 'more ')}, if none is off"]
         everything = [*self._order, *self._training]
         if everything and not unread:
             on = sum(verdicts[match.post_id] for match in everything)
@@ -149,15 +164,14 @@ class CertifyQueue:
                 "exactly"
             )
         texts = self.out_of_reach(progress), self._estimate_text(progress, verdicts)
-        return [*lines, *filter(None, texts), f"{unread:,} unread"]
+        return [*lines, *filter(None, texts), f"{unread:,} of them unread"]
 
     def out_of_reach(self, progress: CertifyProgress) -> str:
         """Why no more can be promised; empty while it can, or once all cuts are proven."""
         if progress.next_match is not None or not progress.missing:
             return ""
         base = "these" if progress.threshold is None else "the others of these"
-        percent = f"{100 * self._cuts.precision:g} %"
-        cannot = f"{percent} cannot be promised from {base} {self._matches:,} matches"
+        cannot = f"{self._percent} cannot be promised from {base} {self._matches:,} matches"
         if not progress.label_count:
             return f"{cannot}, which are too few"
         verb = "was" if progress.off == 1 else "were"
@@ -191,9 +205,8 @@ class CertifyQueue:
         if (estimate := self.estimate(progress, verdicts)) is None:
             return ""
         (low, share, high), labels = estimate
-        word = "label" if labels == 1 else "labels"
         share_text = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-        return f"on the event: about {share_text}, by {labels:,} {word}"
+        return f"about {share_text} of all are on the event, by {_labels(labels)}"
 
     def _unlabelled_count(self, verdicts: Verdicts) -> int:
         return sum(match.post_id not in verdicts for match in (*self._order, *self._training))
@@ -247,6 +260,10 @@ class CountQueue:
 
 # Without state: the verdicts alone decide the next question.
 Queue = CertifyQueue | LearnQueue | CountQueue
+
+
+def _labels(count: int, more: str = "") -> str:
+    return f"{count:,} {more}label{'s' if count != 1 else ''}"
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -28,7 +29,7 @@ from worker.posts.times import rfc3339
 from worker.seeds.record import PROFILE_PREFIX
 from worker.text import one_line, shorten
 
-MAX_EVENTS = 50
+MAX_EVENTS, MAX_EVENT_ARTICLES = 50, 20
 MAX_REFUSED = 10
 MAX_REASON_CHARS = 200
 MAX_LIST_TEXT_CHARS = 600
@@ -92,11 +93,20 @@ def events(desk: Desk, request: EventsRequest) -> Json:
 @get_endpoint("/api/event", EventRequest)
 def event_exists(desk: Desk, request: EventRequest) -> Json:
     """An event is there while it has an article, a profile, a match or a label."""
-    follower = desk.mirrors.seeds_follower
-    rows = (row.get("event") or row["id"].removeprefix(PROFILE_PREFIX) for row in desk.model.rows())
+    follower, rows = desk.mirrors.seeds_follower, desk.model.rows()
+    names = {row.get("event") or row["id"].removeprefix(PROFILE_PREFIX) for row in rows}
+    articles = (
+        row
+        for row in rows
+        if row.get("event") == request.event and not row["id"].startswith(PROFILE_PREFIX)
+    )
     return {
-        "exists": request.event in {*rows, *desk.matches.events()}
+        "exists": request.event in {*names, *desk.matches.events()}
         or bool(desk.mirrors.labels.event_labels(request.event)),
+        "articles": [
+            {"id": row["id"], "title": shorten(str(row.get("title") or row["id"]), MAX_NAME_CHARS)}
+            for row in islice(articles, MAX_EVENT_ARTICLES)
+        ],
         "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
     }
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,8 +26,9 @@ from newsift.operations.events import NO_PROFILE, require_event
 from newsift.operations.promises import describe_missing, require_profile, set_promise
 from newsift.operations.times import now_text
 from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
-from newsift.statistics.labels import Label, Verdict, check_names
+from newsift.statistics.labels import Goal, Label, Level, Verdict, check_names
 from newsift.statistics.pass_rates import hourly_rate
+from newsift.statistics.queues import chosen_goal
 from worker.kafka.reading import connected
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import DAY_MS, milliseconds, utc
@@ -36,10 +37,22 @@ from worker.seeds.profile import Profile
 MAX_PEOPLE = 100
 MAX_DISPUTED = 50
 DeskQueueKind = Literal["certify", "learn"]
-Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class QueueRequest(msgspec.Struct, frozen=True, kw_only=True):
+class GoalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Without both: what the newest labels were to prove."""
+
+    precision: Level | None = None
+    confidence: Level | None = None
+
+    @property
+    def goal(self) -> Goal | None:
+        if self.precision is None or self.confidence is None:
+            return None
+        return self.precision, self.confidence
+
+
+class QueueRequest(GoalRequest, frozen=True, kw_only=True):
     event: str
     by: str
     kind: DeskQueueKind = "certify"
@@ -49,6 +62,7 @@ class QueueAction(Action, frozen=True, kw_only=True):
     event: str
     kind: DeskQueueKind
     queue: str  # token
+    goal: Goal | None = None
 
 
 class LabelRequest(Action, frozen=True, kw_only=True):
@@ -65,6 +79,7 @@ class LabelRequest(Action, frozen=True, kw_only=True):
 class AnswerRequest(LabelRequest, frozen=True, kw_only=True):
     kind: DeskQueueKind
     queue: str  # token
+    goal: Goal | None = None
 
 
 class UndoRequest(QueueAction, frozen=True, kw_only=True):
@@ -154,7 +169,7 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
 
 def _queue_key(request: QueueRequest | QueueAction | AnswerRequest) -> QueueKey:
     check_names(event=request.event, by=request.by)
-    return QueueKey(request.event, request.by, request.kind)
+    return QueueKey(request.event, request.by, request.kind, request.goal)
 
 
 def _session(desk: Desk, request: QueueAction | AnswerRequest) -> LabelSession:
@@ -211,15 +226,14 @@ def left_out(desk: Desk, _request: EmptyRequest) -> dict[str, int]:
     return {"left_out": labels.left_out, "refused": len(labels.refused)}
 
 
-class PromiseRequest(EventRequest, frozen=True, kw_only=True):
-    precision: Share = 0.8
-    confidence: Share = 0.9
+class PromiseRequest(GoalRequest, frozen=True, kw_only=True):
+    event: EventName
 
 
 class PromiseAction(Action, frozen=True, kw_only=True):
     event: EventName
-    precision: Share
-    confidence: Share
+    precision: Level
+    confidence: Level
     threshold: float  # that the page showed
 
 
@@ -229,11 +243,14 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
     profile = control.profiles.get(request.event)
     if profile is None or not desk.is_settled:
         return {"profile": None, "loading": not (control.complete and desk.is_settled)}
-    test = _promise_test(desk, profile, request.precision, request.confidence)
+    goal = request.goal or chosen_goal(desk.mirrors.labels.event_labels(request.event))
+    test = _promise_test(desk, profile, *goal)
     event = desk.model.view().events.get(request.event) if desk.model.context else None
     return {
         "profile": profile.version,
         "loading": False,
+        "precision": test.target.precision,
+        "confidence": test.target.confidence,
         "threshold": profile.threshold,
         "promise": profile.promise,
         "stale": event.why if event else "",

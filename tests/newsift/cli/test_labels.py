@@ -98,7 +98,7 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
         )
         assert f"  rain[0.40] {order[0]}" in message
         assert "  second line" in message
-        assert "19 more, if none is wrong" in message
+        assert "19 more labels" in message
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(message)
         for key, verdict in zip("ynuz", ("on", "off", "unsure", "undone"), strict=True):
             terminal.press("x" + key)
@@ -111,7 +111,7 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
     assert labels(kafka) == [(a, "on"), (b, "off"), (c, "unsure"), (c, None)]
     label = read_label(kafka.records(LABELS)[1].key, kafka.records(LABELS)[1].value)
     assert isinstance(label, Label)
-    assert label.queue == QueueName("", "2026-03-01T10:00:00.000Z")
+    assert label.queue == QueueName("", "2026-03-01T10:00:00.000Z", (0.8, 0.9))
     assert (label.drawn, label.by, label.score, label.seed_set) == ("certify", "ann", 0.5, "ab")
     assert label.probability == 0.5 / len(order)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:

@@ -14,6 +14,7 @@ from newsift.statistics.queues import (
     CertifyQueue,
     LearnQueue,
     Question,
+    chosen_goal,
     current_queue,
     deduplicate,
     draw_order,
@@ -66,6 +67,10 @@ def test_labels_name_the_order_of_the_first_and_the_matches_of_the_newest() -> N
     assert current_queue(labels, matches) == QueueName("a", later.until)
     assert current_queue([label(1, UNSET), *labels], matches) == QueueName("", later.until)
     assert current_queue([label(1, UNSET)], matches) == QueueName("", "2026-11-22T10:01:00Z")
+    chosen = QueueName("c", later.until, (0.9, 0.95))
+    assert [chosen_goal(each) for each in ([], labels, [label(6, chosen), *labels])] == [
+        (0.8, 0.9), (0.8, 0.9), (0.9, 0.95),
+    ]  # fmt: skip
     assert current_queue(labels, set()) is None
 
 

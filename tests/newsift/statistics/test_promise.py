@@ -114,7 +114,25 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert FrozenCuts(scores).cuts == [275, 260, 236, 198, 136, 38, 0]
     assert FrozenCuts([1.0] * 99 + [0.5]).cuts == [1, 0.5]
     assert FrozenCuts([]).cuts == []
+    assert FrozenCuts(scores, 0.9).cuts == [260, 236, 198, 136, 38, 0]  # 25 labels prove nothing
+    assert FrozenCuts(scores[:20], 0.9).cuts == [0]
     assert FrozenCuts([]).progress(lambda _: None) == CertifyProgress(None, None, 0)
+
+
+@given(st.integers(1, 300), st.floats(0.5, 0.95), st.sampled_from([0.8, 0.9, 0.99]))
+def test_the_labels_that_it_takes_at_best_are_known_before(
+    count: int, precision: float, confidence: float
+) -> None:
+    scores = [float(place * 7919 % 10_007) for place in range(count)]
+    cuts = FrozenCuts(scores, precision, confidence)
+    label_at, strictest = dict[int, bool](), 0
+    while (place := cuts.progress(label_at.get).next_match) is not None:
+        label_at[place] = True
+        if not strictest and cuts.progress(label_at.get).threshold is not None:
+            strictest = len(label_at)
+    at_best, for_all = cuts.labels_if_none_is_off()
+    assert for_all == len(label_at)
+    assert strictest == (at_best if for_all else 0)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))

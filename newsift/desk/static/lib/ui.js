@@ -137,6 +137,11 @@ export function Facts({ rows, kind = "facts" }) {
   return html`<dl class=${kind}>${rows.filter(Boolean).map(fact)}</dl>`;
 }
 
+// One of the numbered steps of a page, with its state.
+export const Step = ({ number, title, state, children }) =>
+  html`<section class="step"><h2><span class="count">${number}</span> ${title}
+    ${state && html`<span class="badge">${state}</span>`}</h2>${children}</section>`;
+
 // Loads a module when it is first needed, and shows its default export.
 export function LazyView({ load, ...rest }) {
   const [[loaded, View, error], setState] = useState([]);

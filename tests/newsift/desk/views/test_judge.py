@@ -52,9 +52,9 @@ def does(desk: Desk, endpoint: Endpoint, **values: Any) -> Any:
     return call(desk, endpoint, **{"event": "storm", **values})
 
 
-def asks(desk: Desk) -> Any:
+def asks(desk: Desk, **goal: str) -> Any:
     def question() -> Any:
-        return does(desk, judging.question, by="ann", kind="certify")
+        return does(desk, judging.question, by="ann", kind="certify", **goal)
 
     until(lambda: not question()["drawing"])
     return question()
@@ -85,14 +85,20 @@ def test_a_label_from_the_list_keeps_how_the_post_was_drawn(desk: Desk) -> None:
 
 
 def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
-    state = asks(desk)
+    state = asks(desk, precision="0.9", confidence="0.8")
     post = {"platform": "x", "id": state["question"]["id"], "verdict": "on"}
-    values = {"by": "ann", "kind": "certify", "queue": state["queue"]} | post
+    queue = {"queue": state["queue"], "goal": [0.9, 0.8]}
+    values = {"by": "ann", "kind": "certify"} | queue | post
     does(desk, judging.answer, **values, drawn="given", probability=1.0, score=0.1)
     (record,) = kafka.records(LABELS)
     label = DECODER.decode(record.value)
     assert record.headers == [("schema", b"newsift.label/1")]
-    assert (label.drawn, label.probability) == ("certify", 0.5 / 25)
+    assert (label.drawn, label.probability) == ("certify", 0.5 / 40)
+    assert label.queue
+    assert label.queue.goal == (0.9, 0.8)
+    until(lambda: desk.mirrors.labels.event_labels("storm"))
+    desk.queues._active.clear()
+    assert asks(desk)["left"] == state["left"] - 1  # the goal stays
     assert label.score == 0.9 - 0.001 * int(label.post.id)
 
 

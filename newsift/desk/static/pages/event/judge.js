@@ -1,15 +1,16 @@
-// Judging an event's posts by keys, its promise, and the agreement of judges.
+// Judging in four steps: what the event is, what is to be proven, the posts, and what labels prove.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
 import { Attachments, Button, ErrorText, eventAddress, ExternalLink } from "/lib/ui.js";
 import { HighlightedText, isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
-import { plural, score, Table, Time, useKeys } from "/lib/ui.js";
-import { Promises } from "/pages/event/promise.js";
+import { plural, quoted, score, Step, Table, Time, useKeys } from "/lib/ui.js";
+import { Goal, Proof } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
+const TEST_REFRESH_MS = 2000;
 const KINDS = {
-  certify: ["Drawn at random", "shows how many matches are right, and from which threshold on"],
-  learn: ["Around the threshold", "with near misses, for training; certifies nothing"],
+  certify: ["Matches drawn at random", "prove how many are on the event"],
+  learn: ["Posts around the threshold", "teach the event its limits; they prove nothing"],
 };
 const ANSWERS = [
   ["y", "on", "On the event"],
@@ -20,10 +21,15 @@ const name = (text) => html`<bdi>${text}</bdi>`;
 const COUNTS = ["on", "off", "unsure", "certify", "learn", "count", "given"];
 const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#to count", "#imported"];
 
-export default function Judge({ event, session }) {
+export default function Judge({ event, session, articles }) {
   const [kind, setKind] = useState("certify");
   const [post, setPost] = useState(null); // A post that is judged again.
+  const [goal, setGoal] = useState(null); // Chosen here; once a label was given for it, labels keep it.
   const by = userName();
+  const question = { event, precision: goal?.[0], confidence: goal?.[1] };
+  const parts = ["labels", "seeds"];
+  const answer = useAnswer("/api/judge/promise-test", question, parts, TEST_REFRESH_MS);
+  const [test, error, again] = answer;
   useEffect(() => setPost(null), [event, kind, by]);
   const judgeAgain = (next) => {
     setPost(next);
@@ -32,16 +38,43 @@ export default function Judge({ event, session }) {
   const nameless = html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that
     two people can be told apart.</p>`;
   const when = session.is_file ? "the file" : "the last 24 hours";
-  const queue = html`${by === "somebody" && nameless}
-    <${Kinds} kind=${kind} choose=${setKind} />
-    <${Queue} key=${JSON.stringify([event, kind, by])} event=${event} kind=${kind} by=${by}
-      when=${when} again=${post} leave=${() => setPost(null)} />`;
-  const readOnlyText = html`<p class="refused">This desk only shows; open one that may change
-    things to judge.</p>`;
-  return html`<div class="judging"><div>${session.read_only ? readOnlyText : queue}</div>
-    <${Promises} event=${event} session=${session} />
-    <${Judges} event=${event} by=${by} judgeAgain=${session.read_only ? null : judgeAgain} />
+  const kinds = html`${by === "somebody" && nameless}<${Kinds} kind=${kind} choose=${setKind} />`;
+  const queue = html`<${Queue} key=${JSON.stringify([event, kind, by, goal])} event=${event} kind=${kind} by=${by}
+      goal=${goal} when=${when} kinds=${kinds} again=${post} leave=${() => setPost(null)} />`;
+  const readOnlyText = html`<${JudgeStep}><p class="refused">This desk only shows; open one that may
+    change things to judge.</p><//>`;
+  return html`<div class="judging">
+    <div><${About} articles=${articles} />
+      <${Goal} event=${event} test=${test} error=${error} choose=${setGoal} session=${session} /></div>
+    <div>${session.read_only ? readOnlyText : queue}
+      ${test?.profile && html`<${Proof} event=${event} test=${test} again=${again} session=${session} />`}
+      <${Judges} event=${event} by=${by} judgeAgain=${session.read_only ? null : judgeAgain} /></div>
   </div>`;
+}
+
+// The articles, folded on a phone, beside the posts on a wide screen.
+function About({ articles }) {
+  const isWide = matchMedia("(min-width: 64rem)").matches;
+  const article = ({ id, title }, n) =>
+    html`<${Article} key=${id} id=${id} title=${title} isOpen=${isWide && n === 0} />`;
+  return html`<${Step} number="1" title="What is the event?"
+      state=${articles && plural(articles.length, "article")}>
+    ${articles?.map(article)}
+    <p class="quiet">Decide before you judge what counts as on the event: a joke, a rumour, an
+      appeal for donations? Two people who judge should decide the same.</p><//>`;
+}
+
+function Article({ id, title, isOpen }) {
+  const [open, setOpen] = useState(isOpen);
+  return html`<details open=${open} onToggle=${({ target }) => setOpen(target.open)}>
+    <summary>${quoted(title)}</summary>${open && html`<${ArticleText} id=${id} />`}</details>`;
+}
+
+function ArticleText({ id }) {
+  const [row, error] = useAnswer("/api/seed", { id }, ["seeds"]);
+  return html`<${LoadStatus} answer=${row} error=${error} />
+    <div class="article" tabindex="0" role="region" aria-label="Article" dir="auto">
+      ${quoted(row?.text ?? "")}</div>`;
 }
 
 function Kinds({ kind, choose }) {
@@ -53,8 +86,11 @@ function Kinds({ kind, choose }) {
     ${Object.entries(KINDS).map(choice)}</fieldset>`;
 }
 
-function Queue({ event, kind, by, when, again, leave }) {
-  const queue = useQueue(event, kind, by);
+const JudgeStep = ({ state, children }) =>
+  html`<${Step} number="3" title="Judge posts" state=${state}>${children}<//>`;
+
+function Queue({ event, kind, by, goal, when, kinds, again, leave }) {
+  const queue = useQueue(event, kind, by, goal);
   const { state } = queue;
   const post = again ?? queue.question;
   const judge = (verdict) => {
@@ -69,14 +105,17 @@ function Queue({ event, kind, by, when, again, leave }) {
   }
   useKeys(keys);
   if (queue.error && !state) {
-    return html`<${ErrorText} error=${queue.error} />
-      <${Button} run=${queue.refresh}>Try again<//>`;
+    return html`<${JudgeStep}>${kinds}<${ErrorText} error=${queue.error} />
+      <${Button} run=${queue.refresh}>Try again<//><//>`;
   }
-  if (!state) return html`<${LoadingText} what=${`Drawing from the matches of ${when}`} />`;
+  if (!state) {
+    return html`<${JudgeStep}>${kinds}
+      <${LoadingText} what=${`Drawing from the matches of ${when}`} /><//>`;
+  }
   const last = state.undo ? ` (${state.undo.label})` : "";
   const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
     <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
-  return html`<section aria-label="Posts to judge">
+  return html`<${JudgeStep} state=${`${plural(state.judged, "label")} of yours`}>${kinds}
     <${LoadStatus} answer=${state} error=${queue.error} />
     <${Progress} queue=${queue} />
     ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} />`)}
@@ -89,8 +128,7 @@ function Queue({ event, kind, by, when, again, leave }) {
         <kbd>z</kbd> Undo${last}<//>
       <span class="quiet">${plural(state.matches, "match", "matches")} of ${when}, drawn
         ${" "}<${Time} at=${state.at} /></span>
-      ${!state.empty && post && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div>
-  </section>`;
+      ${!state.empty && post && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div><//>`;
 }
 
 const CURVE_WIDTH = 160;
@@ -121,12 +159,14 @@ function Progress({ queue }) {
     ${state.messages.map((line) => paragraph("quiet", line))}
     <p class="row"><progress value=${done} max=${done + state.left || 1}
         aria-label="labels given, of those that are to give"></progress>
-      <strong>${state.progress.map((line) => html`<span class="fact">${line}</span>`)}</strong>
-      <span class="quiet">${plural(done, "label")} of yours</span>
       <${Shares} shares=${state.shares} />
       <span class="saved" role="status">${saved}</span></p>
+    <${Lines} lines=${state.progress} />
     ${paragraph("refused", problem && failure, "alert")}</div>`;
 }
+
+const Lines = ({ lines }) =>
+  html`<ul class="plain lines">${lines.map((line) => html`<li>${line}</li>`)}</ul>`;
 
 function Missed({ queue, entry: { verdict, text, why, other }, entry }) {
   const correct = () => {
@@ -144,8 +184,7 @@ function NoQuestion({ queue: { state, redraw }, when }) {
     return html`<div class="card"><p>Nothing to ask about: no post of ${when} has matched.
       This page looks again by itself.</p></div>`;
   }
-  return html`<div class="card">
-    <p>You have judged what can be asked about these matches: ${state.progress.join("; ")}.</p>
+  return html`<div class="card"><p>You have judged all that can be asked about these matches.</p>
     <${Button} run=${redraw}>Draw again, from the present matches<//></div>`;
 }
 
@@ -156,9 +195,9 @@ function Card({ post, judge }) {
     html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key}
       onClick=${(event) => event.detail < 2 && judge(verdict)}>${title} <kbd>${key}</kbd></button>`;
   const words = post.why?.map(([word, part]) => [name(word || "the rest"), score(part)]);
-  const details = html`<details><summary>Details</summary><${Table} name="Why it matched"
-    caption="Why it matched" kind="why" heads=${["Word", "#Part"]} rows=${words} /></details>`;
-  const limit = isNear ? "a near miss, below the threshold" : `threshold ${score(post.threshold)}`;
+  const details = html`<details><summary>Why it matched</summary><${Table} name="Why it matched"
+    kind="why" heads=${["Word", "#Part of the score"]} rows=${words} /></details>`;
+  const limit = isNear ? "just below the threshold" : `${score(post.threshold)} has to be reached`;
   return html`<article class="card post">
     <p class="row quiet from">
       ${post.platform !== "plain" && html`<span class="badge">${post.platform}</span>`}
@@ -167,16 +206,15 @@ function Card({ post, judge }) {
     <p class="words" dir="auto" tabindex="0" aria-live="polite" aria-atomic="true">
       <${HighlightedText} text=${post.text} why=${post.why} /></p>
     <${Attachments} post=${post} />
-    <p>Score <b>${score(post.score)}</b> <span class="quiet">${limit}</span></p>
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
+    <p class="quiet">Score ${score(post.score)}; ${limit}</p>
     ${words?.length > 0 && details}</article>`;
 }
 
 function Judges({ event, by, judgeAgain }) {
   const [data, error] = useAnswer("/api/judge/judges", { event }, ["labels"]);
-  const noLabels = "No label yet. The first answer makes the topic of labels, if there is none.";
-  return html`<section><h2>Who judged</h2><${ErrorText} error=${error} />
-    ${paragraph("quiet", data?.counts.length === 0 && noLabels)}
+  return html`<section class="step"><h2>Who judged</h2><${ErrorText} error=${error} />
+    ${paragraph("quiet", data?.counts.length === 0 && "Nobody yet.")}
     ${data?.counts.length > 0 && html`<${Labels} data=${data} by=${by} judgeAgain=${judgeAgain} />`}
     <p><a href=${eventAddress(event)}>Save the matches with the labels</a>, on their page</p>
   </section>`;
@@ -185,19 +223,14 @@ function Judges({ event, by, judgeAgain }) {
 function Labels({ data, by, judgeAgain }) {
   const { counts, people, pairs, error, disputed, all_disputed: all } = data;
   const rows = counts.map((row) => [name(row.by), ...COUNTS.map((key) => number(row[key]))]);
-  const agreements = pairs.map((pair) => [
-    name(pair.judge_a),
-    name(pair.judge_b),
-    number(pair.posts),
-    pair.agreement.toFixed(2),
-    pair.kappa === null ? "–" : pair.kappa.toFixed(2),
-  ]);
+  const pair = ({ judge_a: one, judge_b: other, posts, agreement, kappa }) =>
+    html`<li>${name(one)} and ${name(other)}: the same for ${number(Math.round(agreement * posts))}
+      ${" "}of ${plural(posts, "post")} (${percent(agreement)})
+      ${!isMissing(kappa) && html`<span class="quiet" title="1: always the same; 0: as by chance">,
+        κ ${kappa.toFixed(2)}</span>`}</li>`;
   const disputedPost = (post) =>
     html`<${Disputed} key=${`${post.platform} ${post.id}`} post=${post} by=${by}
       judgeAgain=${judgeAgain} />`;
-  const agreement = html`<${Table} name="How far two agree" rows=${agreements}
-    caption="How far two agree: κ is 1 where always, 0 where by chance alone"
-    heads=${["One", "Other", "#Posts", "#Same", "#κ"]} />`;
   const noPairs = `No two people have judged the same post yet. Two who judge the same fifty show
     what the labels are worth.`;
   const differences = html`<h3>${plural(all, "post")} on which they differ</h3>
@@ -205,7 +238,7 @@ function Labels({ data, by, judgeAgain }) {
   return html`<${Table} name="Labels by person" caption="Labels by person" heads=${COUNT_HEADS}
       rows=${rows} />
     ${paragraph("quiet", people > counts.length && `and ${number(people - counts.length)} more`)}
-    ${pairs.length > 0 ? agreement : paragraph("quiet", noPairs)}
+    ${pairs.length > 0 ? html`<ul class="plain">${pairs.map(pair)}</ul>` : paragraph("quiet", noPairs)}
     ${paragraph("refused", error && `These may be old: ${error}`)}
     ${disputed.length > 0 && differences}`;
 }

@@ -1,119 +1,134 @@
-// What labels prove of an event's threshold, and its promise.
+// What a person wants labels to prove, what they prove, and publishing it: a promise.
 import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, ErrorText, LoadingText, number, paragraph, percent } from "/lib/ui.js";
-import { perform, plural, rate, Select, Time } from "/lib/ui.js";
+import { Button, Confirm, ErrorText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
+import { perform, plural, rate, score, Select, Step, Time } from "/lib/ui.js";
 import { Run } from "/pages/event/learned.js";
 
 const shares = (values) => values.map((each) => [each, percent(each)]);
 const PRECISIONS = shares([0.5, 0.6, 0.7, 0.8, 0.9, 0.95]);
 const CONFIDENCES = shares([0.8, 0.9, 0.95, 0.99]);
-const REFRESH_MS = 2000;
+const goalWords = ({ precision, confidence }) =>
+  `${percent(precision)} on the event, ${percent(confidence)} sure`;
 
-export function Promises({ event, session }) {
-  const [precision, setPrecision] = useState(0.8);
-  const [confidence, setConfidence] = useState(0.9);
-  const target = { precision, confidence };
-  const question = { event, ...target };
-  const parts = ["labels", "seeds"];
-  const [test, error, again] = useAnswer("/api/judge/promise-test", question, parts, REFRESH_MS);
-  const choice = html`<p class="row">
-      <${Select} label="Precision" options=${PRECISIONS} value=${precision}
-        set=${(text) => setPrecision(+text)} />
-      <${Select} label="Confidence" options=${CONFIDENCES} value=${confidence}
-        set=${(text) => setConfidence(+text)} />
-      <small class="quiet">Choose before you judge: each other choice is another test.</small></p>
-    ${!test && !error && html`<${LoadingText} />`}`;
+export function Goal({ event, test, error, choose, session }) {
   const first = html`<${FirstProfile} event=${event} session=${session} />`;
-  const result = html`<${Result} event=${event} test=${test} target=${target} again=${again}
-    session=${session} />`;
-  return html`<section class="promised"><h2>What the labels show</h2><${ErrorText} error=${error} />
-    ${test?.loading && html`<${LoadingText} what="Reading the seeds and their matches" />`}
+  const what = test ? "Reading the articles and their matches" : undefined;
+  const isLoading = !test || test.loading;
+  return html`<${Step} number="2" title="What do you want to prove?"
+      state=${test?.profile ? goalWords(test) : test?.profile === null && !test.loading && "needs a profile"}>
+    <${LoadStatus} answer=${!isLoading} error=${error} what=${what} />
     ${test?.profile === null && !test.loading && first}
-    ${test?.profile && html`<${Present} test=${test} />`}
-    ${test?.profile !== null && choice}
-    ${test?.profile && result}</section>`;
+    ${test?.profile && html`<${Choice} test=${test} choose=${choose} />`}<//>`;
 }
 
-// A promise needs a profile: the first one can be made here.
+function Choice({ test, choose }) {
+  const { precision, confidence, result } = test;
+  const goal = html`<p class="row goal">
+    <${Select} label="At least" options=${PRECISIONS} value=${precision}
+      set=${(text) => choose([+text, confidence])} /> of the matches are on the event, and I want
+    <${Select} label="to be" options=${CONFIDENCES} value=${confidence}
+      set=${(text) => choose([precision, +text])} /> sure.</p>`;
+  const matches = plural(result.matches, "match", "matches");
+  const takes = `At best ${plural(result.at_best, "label")}, for the highest scores, and
+    ${number(result.for_all)} for all ${matches}, if none is off. Usually some are: then it takes more, or
+    less can be proven.`;
+  const few = `At best it would take ${plural(result.at_best, "label")}, and of ${matches} too few can be
+    drawn. Choose less, or read them all.`;
+  const need = paragraph("", result.for_all ? takes : result.matches > 0 && few);
+  if (!result.labels) {
+    return html`${goal}${need}<p class="quiet">Choose before the first label: what is chosen
+      afterwards is another test.</p>`;
+  }
+  return html`${need}<details><summary>Choose something else</summary>${goal}
+    <p class="quiet">That is another test. Whoever tries several and shows only the best one proves
+      less than it says.</p></details>`;
+}
+
+// What labels prove is of a profile: the first one can be made here.
 function FirstProfile({ event, session }) {
   const [data, error] = useAnswer("/api/learned", { event }, ["events", "seeds"]);
   const begin = () => perform("/api/learned/learn", { event, hours: 0, labels: false });
   const disabled = session.read_only || data?.busy;
-  const button = html`<${Button} run=${begin} disabled=${disabled}>See that profile<//>`;
-  return html`<p>A promise needs a profile: what the event's articles have in common, less what
-      everyday posts share with them. Posts are then compared with the profile in the place of the
-      articles, and the promise is about this one version of it.</p>
+  const button = html`<${Button} kind="main" run=${begin} disabled=${disabled}>See that profile<//>`;
+  return html`<p>First the event needs a profile: what its articles have in common, less what
+      everyday posts share with them. Posts are then compared with the profile instead of with each
+      article, and what labels prove is true of that profile.</p>
     <${ErrorText} error=${error} />
     ${paragraph("refused", data?.error, "status")}
     ${data?.run && html`<${Run} data=${data} run=${data.run} session=${session} />`}
     ${data?.error === "" && !data.run && button}`;
 }
 
-function Present({ test: { promise, threshold, stale } }) {
-  const state = threshold ? `is set to ${threshold.toFixed(4)}` : "is automatic";
-  const remedy = "Let it learn again, and judge its matches.";
-  const problem = `The profile is not in force, the seeds are used: ${stale}. ${remedy}`;
-  return html`${promise && html`<${Promised} promise=${promise} threshold=${threshold} />`}
-    ${paragraph("quiet", !promise && `Nothing is promised yet: the threshold ${state}.`)}
-    ${paragraph("refused", stale && problem)}`;
+const isPublished = ({ promise, precision, confidence, threshold, result }) =>
+  promise?.precision === precision &&
+  promise.confidence === confidence &&
+  threshold === result.threshold;
+
+// Eight of ten, nineteen of twenty.
+function outOf(share) {
+  const all = [10, 20, 100].find((n) => Math.abs(n * share - Math.round(n * share)) < 1e-9);
+  return all ? `${Math.round(all * share)} of ${all}` : percent(share);
 }
 
-const Promised = ({ promise: { at, by, precision, confidence }, threshold }) =>
-  html`<p>Promised <${Time} at=${at} /> by <bdi>${by}</bdi>: ${percent(precision)} at
-    ${` ${percent(confidence)} confidence`}, from ${threshold?.toFixed(4)} on.</p>`;
-
-function Result({ event, test, target, again, session }) {
+export function Proof({ event, test, again, session }) {
   const [isConfirming, setConfirming] = useState(false);
-  const { result, promise } = test;
-  const isShown = result.threshold !== null;
-  const isPromised =
-    promise?.precision === target.precision &&
-    promise.confidence === target.confidence &&
-    test.threshold === result.threshold;
-  const claim =
-    `${percent(target.precision)} of the matches are right, ` +
-    `at ${percent(target.confidence)} confidence`;
-  const shown = html`Shown from <b>${result.threshold?.toFixed(4)}</b> on: ${claim}.`;
-  const missing = plural(result.missing, "more label");
-  const lower = ` ${missing} would show a lower threshold, if none is wrong.`;
-  const ask = html`<${Ask} event=${event} test=${test} target=${target} again=${again}
+  const { result, stale } = test;
+  const isProven = result.threshold !== null;
+  const sentence = html`Of the matches from <b>${score(result.threshold)}</b> on, at least
+    <b> ${outOf(test.precision)}</b> are on the event; ${percent(test.confidence)} sure;
+    ${" "}${plural(result.labels, "label")}.`;
+  const lower = `${plural(result.missing, "more label")} would prove a lower threshold, if none is off.`;
+  const ask = html`<${Ask} event=${event} test=${test} again=${again}
     close=${() => setConfirming(false)} />`;
-  const disabled = session.read_only || isPromised || test.stale || !isShown;
-  return html`<p role="status">${isShown ? shown : `Not shown yet: ${claim}; ${test.missing}.`}</p>
-    <p class="quiet">By ${plural(result.labels, "label")}, ${number(result.on)} of them on the
-      event, of ${plural(result.matches, "match", "matches")} of this profile.
-      ${isShown && result.more && lower}</p>
+  const done = isPublished(test);
+  const disabled = session.read_only || done || stale || !isProven;
+  const problem = `The profile is not in force, the articles are used: ${stale}. Let the event learn
+    again, and judge its matches.`;
+  const state = done ? "published" : isProven ? "can be published" : "nothing yet";
+  return html`<${Step} number="4" title="What the labels prove" state=${state}>
+    ${paragraph("refused", stale && problem)}
+    <p role="status">${isProven ? sentence : `Nothing yet: ${test.missing}.`}</p>
+    ${paragraph("quiet", isProven && result.more && lower)}
+    ${paragraph("quiet", !isProven && result.labels > 0 &&
+      `${number(result.on)} of ${plural(result.labels, "label")} on the event so far.`)}
     <${Rates} rates=${test.hourly} />
+    <${Promised} test=${test} />
     <${Button} kind="main" disabled=${disabled} run=${() => setConfirming(true)}>
-      ${isPromised ? "This is promised" : "Promise this"}<//>
-    ${isConfirming && isShown && ask}`;
+      ${done ? "Published" : "Publish this threshold"}<//>
+    ${isConfirming && isProven && ask}<//>`;
+}
+
+function Promised({ test: { promise, threshold } }) {
+  const now = threshold ? `set to ${score(threshold)}` : "automatic";
+  if (!promise) return paragraph("quiet", `Nothing is published yet: the threshold is ${now}.`);
+  return html`<p>Published <${Time} at=${promise.at} /> by <bdi>${promise.by}</bdi>:
+    ${` ${goalWords(promise)}, from ${score(threshold)} on.`}</p>`;
 }
 
 function Rates({ rates }) {
-  if (!rates) return null;
-  if (rates.now === null) {
-    return paragraph("", "The time is too short to tell how many posts an hour match.");
-  }
+  if (!rates || rates.now === null) return null;
   const then = html`, <b>${rates.then !== null && rate(rates.then)}</b> would from there on`;
   return html`<p>About ${rate(rates.now)} posts an hour match now${rates.then !== null && then}:
     ${" "}${rates.window}.</p>`;
 }
 
-function Ask({ event, test, target, close, again }) {
+function Ask({ event, test, close, again }) {
+  const { precision, confidence } = test;
   const { threshold, labels } = test.result;
-  const promise = async () => {
-    const done = `the threshold of ${event} is ${threshold.toFixed(4)}`;
-    await perform("/api/judge/promise", { event, ...target, threshold }, done);
+  const publish = async () => {
+    const done = `the threshold of ${event} is ${score(threshold)}`;
+    await perform("/api/judge/promise", { event, precision, confidence, threshold }, done);
     again();
   };
-  const now = test.threshold ? test.threshold.toFixed(4) : "automatic";
-  return html`<${Confirm} title="Promise this?" yes="Promise this" run=${promise} close=${close}>
-    <p>It sets the threshold of <bdi>${event}</bdi> to <b>${threshold.toFixed(4)}</b>, for all
-      workers at once (now ${now}).</p>
-    <p>It records that at least ${percent(target.precision)} of the distinct matches above it are on
-      the event, at ${percent(target.confidence)} confidence, by ${plural(labels, "label")}.</p>
-    <p>It is of this version of the profile: learning leaves that alone until the promise is renewed
-      or given up. It lapses when so few posts pass that most would pass without the event too.</p>
+  const now = test.threshold ? score(test.threshold) : "automatic";
+  return html`<${Confirm} title="Publish this threshold?" yes="Publish" run=${publish} close=${close}>
+    <p>The threshold of <bdi>${event}</bdi> becomes <b>${score(threshold)}</b>, in every worker at
+      once (now ${now}).</p>
+    <p>With it goes a promise: of the matches from there on, those that say the same counted once,
+      at least ${outOf(precision)} are on the event; ${percent(confidence)} sure, by
+      ${" "}${plural(labels, "label")}.</p>
+    <p>The profile then stays as it is: it learns no more until you renew the promise or give it up.
+      The promise lapses when so few posts match that most of them would match without the event.</p>
   <//>`;
 }

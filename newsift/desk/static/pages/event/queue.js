@@ -18,9 +18,10 @@ function nextQuestion(state, waiting) {
   return state.following?.[question.verdict === "on" ? "on" : "off"] || undefined;
 }
 
-export function useQueue(event, kind, by) {
+export function useQueue(event, kind, by, goal) {
   const key = { event, by, kind };
-  const [latest, error, refresh] = useAnswer("/api/judge/question", key, PARTS);
+  const question = { ...key, precision: goal?.[0], confidence: goal?.[1] };
+  const [latest, error, refresh] = useAnswer("/api/judge/question", question, PARTS);
   const [state, setState] = useState(null);
   const [missed, setMissed] = useState([]);
   const [undos, setUndos] = useState(0); // Undos that wait for the answers before them.
@@ -41,7 +42,7 @@ export function useQueue(event, kind, by) {
   const waiting = outbox.items.filter((item) => item.question.queue === state?.queue);
   isWaiting.current = waiting.length > 0;
   const send = (name, more, text) =>
-    enqueue(`/api/judge/${name}`, { ...key, queue: state.queue, ...more }, text);
+    enqueue(`/api/judge/${name}`, { ...key, goal, queue: state.queue, ...more }, text);
   const judge = (name, { platform, id, text }, verdict) =>
     send(name, { platform, id, verdict }, text);
   useEffect(() => {
@@ -58,10 +59,10 @@ export function useQueue(event, kind, by) {
     setUndos(undos - 1);
     if (state.undo) send("undo", { step: state.undo.step });
   }, [undos, waiting.length, state]);
-  const question = state && nextQuestion(state, waiting);
+  const current = state && nextQuestion(state, waiting);
   return {
     state,
-    question,
+    question: current,
     error,
     missed,
     refresh,
@@ -69,7 +70,7 @@ export function useQueue(event, kind, by) {
     problem: outbox.problem,
     unsaved: outbox.items.length,
     retry: sendNext,
-    answer: (verdict) => question && judge("answer", question, verdict),
+    answer: (verdict) => current && judge("answer", current, verdict),
     correct: (post, verdict) => state && judge("correct", post, verdict),
     undo: () => setUndos((n) => n + 1),
     redraw: () => send("redraw", {}),
