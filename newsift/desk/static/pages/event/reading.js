@@ -1,5 +1,5 @@
 // The desk's figures at any threshold.
-import { number, rate } from "/lib/ui.js";
+import { number, plural, rate } from "/lib/ui.js";
 
 export const STEP = 0.001;
 export const snap = (score) => Math.round(score / STEP) * STEP;
@@ -29,17 +29,52 @@ export function readAt(data, score) {
   };
 }
 
-export function hourlyWords(data, { hourly, least, score }) {
-  if (hourly !== null) return `about ${rate(hourly)} posts`;
+// Each figure is {known}, its words, or {unknown}, the reason.
+export const said = ({ known, unknown }) => known ?? `unknown: ${unknown}`;
+
+export function hourlyFigure(data, { hourly, least, score }) {
+  if (hourly !== null) return { known: `about ${rate(hourly)} posts` };
   const isMatched = score >= data.thresholds[1] - STEP;
-  if (isMatched && least !== undefined) return `${rate(least)} posts or some more`;
+  if (isMatched && least !== undefined) return { known: `${rate(least)} posts or some more` };
+  if (isMatched) return { unknown: "the time is too short" };
+  return { unknown: whyNearIsUnknown(data, score) ?? "the time is too short" };
+}
+
+// Why the posts between this score and the threshold are not counted; undefined where they are.
+function whyNearIsUnknown(data, score) {
   if (data.floor !== null) {
-    const below = `unknown: near misses below ${data.floor.toFixed(3)} are not kept`;
-    return score < data.floor ? below : "not known yet";
+    const below = `posts below ${data.floor.toFixed(3)} are not kept`;
+    return score < data.floor ? below : undefined;
   }
-  const few = `unknown: ${number(data.seen)} of ${number(data.least_seen)} posts seen`;
-  if (!isMatched) return data.seen ? few : "unknown: no worker gives near misses";
-  return "unknown: the time is too short";
+  if (!data.seen) return "no worker keeps posts below the threshold";
+  return `${number(data.seen)} of ${number(data.least_seen)} posts seen`;
+}
+
+// The posts of these bins between two scores; in a part of a bin, in proportion.
+function countBetween({ edges }, counts, low, high) {
+  const inBin = (count, n) => {
+    const [from, to] = [Math.max(low, edges[n]), Math.min(high, edges[n + 1])];
+    return (count * Math.max(to - from, 0)) / (edges[n + 1] - edges[n]);
+  };
+  return Math.round(counts.reduce((sum, count, n) => sum + inBin(count, n), 0));
+}
+
+// How many more or fewer posts would match than now.
+export function changeWords(data, score) {
+  const [low, high] = data.thresholds;
+  const now = plural(data.matched, "post matches", "posts match");
+  if (Math.abs(score - low) < STEP / 2 && high - low < STEP) return `${now} now.`;
+  if (score >= high) {
+    const fewer = Math.min(countBetween(data, data.bins.matches, 0, score), data.matched);
+    return `About ${number(fewer)} fewer than now: ${number(data.matched - fewer)} of ${number(data.matched)}.`;
+  }
+  const why =
+    score < low
+      ? whyNearIsUnknown(data, score)
+      : "the articles have different thresholds";
+  if (why) return `How many more would match is unknown: ${why}. ${now} now.`;
+  const more = countBetween(data, data.bins.near, score, low);
+  return `About ${number(more)} more than now: ${number(data.matched + more)} instead of ${number(data.matched)}.`;
 }
 
 export function backgroundWords(data, { background }) {
@@ -51,26 +86,27 @@ export function backgroundWords(data, { background }) {
 export const labelWords = ({ labels }) =>
   `${number(labels.on)} on, ${number(labels.off)} off, ${number(labels.unsure)} unsure`;
 
-export function shareWords(data, { labels, isReached }) {
-  if (!data.labelled_scores.length) return "nothing is labelled yet";
-  if (data.lowest_covered === null) return "unknown: no label of these matches was drawn at random";
-  if (!isReached) return `unknown: labels drawn at random reach down to ${data.lowest_covered.toFixed(3)}`;
-  if (!labels.share) return "unknown: no label up here was drawn at random";
+export function shareFigure(data, { labels, isReached }) {
+  if (!data.labelled_scores.length) return { unknown: "nothing is labelled yet" };
+  if (data.lowest_covered === null) return { unknown: "no label of these matches was drawn at random" };
+  const floor = data.lowest_covered.toFixed(3);
+  if (!isReached) return { unknown: `labels drawn at random reach down to ${floor}` };
+  if (!labels.share) return { unknown: "no label up here was drawn at random" };
   const [low, share, high] = labels.share.map(wholePercent);
-  return `${share} (${low} to ${high}), by ${number(labels.random_labels)} drawn at random`;
+  return { known: `${share} (${low} to ${high}), by ${plural(labels.random_labels, "label")}` };
 }
 
-export function recallWords(data, { labels }) {
-  if (!labels.recall) return "unknown: too few labels drawn at random";
+export function recallFigure(data, { labels }) {
+  if (!labels.recall) return { unknown: "too few labels drawn at random" };
   const [low, high] = labels.recall.map(wholePercent);
-  return `${low} to ${high} of those on the event that score ${data.lowest_covered.toFixed(3)} or more`;
+  return { known: `${low} to ${high}, of those that score ${data.lowest_covered.toFixed(3)} or more` };
 }
 
 // For a screen reader.
 export function inWords(data, score) {
   const reading = readAt(data, score);
   return (
-    `${score.toFixed(3)}: an hour ${hourlyWords(data, reading)}; ` +
+    `${score.toFixed(3)}: ${changeWords(data, score)} ` +
     `${backgroundWords(data, reading)} of 1,000 everyday posts; labels ${labelWords(reading)}`
   );
 }

@@ -5,8 +5,8 @@ import { Attachments, Confirm, eventAddress, ExternalLink, Facts, HighlightedTex
 import { LoadStatus, number, paragraph, percent, perform, plural, score, scores } from "/lib/ui.js";
 import { Table, Time } from "/lib/ui.js";
 import { Histogram, Legend } from "/pages/event/histogram.js";
-import { backgroundWords, hourlyWords, inRange, labelWords, readAt } from "/pages/event/reading.js";
-import { recallWords, shareWords, STEP } from "/pages/event/reading.js";
+import { backgroundWords, changeWords, hourlyFigure, inRange, labelWords } from "/pages/event/reading.js";
+import { readAt, recallFigure, said, shareFigure, STEP } from "/pages/event/reading.js";
 
 const SCORES_REFRESH_MS = 3000;
 const NEAR_REFRESH_MS = 10000;
@@ -45,39 +45,47 @@ function Thresholds({ data, event, session }) {
     <h2>Where the scores lie</h2>
     <p class="quiet">${plural(data.matched, "match", "matches")} of
       ${session.is_file ? " the file" : ` the last ${span(data.hours)}`}, by ${compared}. The threshold is ${scores(data.thresholds)},
-      ${data.is_automatic ? " automatic." : " set."}</p>
+      ${data.is_automatic ? " automatic." : " set."} Drag it, or use the arrow keys, to see what another would do.</p>
     <${Histogram} data=${data} at=${at} move=${setChoice} />
     <${Legend} />
+    <p><b>From ${score(at)} on: </b>${changeWords(data, at)}</p>
     <${Reading} data=${data} reading=${reading} />
     <${SetThreshold} data=${data} event=${event} at=${at} reading=${reading} move=${setChoice}
       session=${session} isMoved=${choice !== null} />
     <${ScoreTable} data=${data} />`;
 }
 
+// A tile for each figure that is known, and one line with the reasons for the others.
 function Reading({ data, reading }) {
-  const window = html` <span class="quiet">(${data.window})</span>`;
-  const hourly = html`${hourlyWords(data, reading)}${reading.hourly !== null && window}`;
-  const rows = [
-    [`From ${reading.score.toFixed(3)} on, an hour`, hourly],
-    ["Of 1,000 everyday posts", backgroundWords(data, reading)],
-    ["Labels from there on", labelWords(reading)],
-    ["On the event, of the matches", shareWords(data, reading)],
-    ["Of the event's posts, those that match", recallWords(data, reading)],
-    ["Promise", promiseState(data.promise, reading.score)],
+  const hourly = hourlyFigure(data, reading);
+  const window = hourly.known && html`${hourly.known} <span class="quiet">(${data.window})</span>`;
+  const labelled = reading.labels.on + reading.labels.off + reading.labels.unsure > 0;
+  const figures = [
+    ["Matches an hour", { ...hourly, known: window }],
+    ["Share of the matches on the event", shareFigure(data, reading)],
+    ["Share of the event’s posts that match", recallFigure(data, reading)],
   ];
+  const rows = [
+    ["Of 1,000 everyday posts", `${backgroundWords(data, reading)} would match`],
+    labelled && ["Labels from there on", labelWords(reading)],
+    ...figures.map(([name, { known }]) => known && [name, known]),
+    data.promise && ["Promise", promiseState(data.promise, reading.score)],
+  ];
+  const unknown = figures
+    .filter(([, { known }]) => !known)
+    .map(([name, { unknown }]) => `${name.toLowerCase()} (${unknown})`);
   return html`<${Facts} rows=${rows} />
-    <p class="quiet">These intervals hold at 90 % confidence for a threshold that was chosen before
-      anybody looked. If you move the handle until you like the figures, chance has a part in
-      them. A promise is shown by labels, on the page${" "}
-      <a href=${eventAddress(data.event, "judge")}>Judge</a>.</p>`;
+    ${paragraph("quiet", unknown.length > 0 && `Not known: ${unknown.join("; ")}.`)}
+    ${reading.labels.share && html`<p class="quiet">These shares are 90 % sure for a threshold that was
+      chosen before anybody looked. What holds for a threshold that you look for is proven by labels,
+      on the page <a href=${eventAddress(data.event, "judge")}>Judge</a>.</p>`}`;
 }
 
 function promiseState(promise, at) {
-  if (!promise) return "none";
   if (promise.lapsed) return `lapsed: ${promise.lapsed}`;
   const isHere = Math.abs(promise.threshold - at) < STEP / 2;
   if (isHere) return `holds here: ${promiseWords(promise)}`;
-  return `holds at ${score(promise.threshold)}, and not shown here`;
+  return `holds from ${score(promise.threshold)} on`;
 }
 
 function SetThreshold({ data, event, at, reading, move, session, isMoved }) {
@@ -116,10 +124,10 @@ function Consequences({ data, isAutomatic, reading }) {
   const configured = `${score(data.configured)}, as matching.threshold has it`;
   const next = data.configured === null ? about : configured;
   const now = readAt(data, data.thresholds[0]);
-  const rates = `An hour: ${hourlyWords(data, reading)}; now ${hourlyWords(data, now)}. Of 1,000
-    everyday posts: ${backgroundWords(data, reading)}; now ${backgroundWords(data, now)}.`;
+  const rates = `${changeWords(data, reading.score)} Of 1,000 everyday posts
+    ${backgroundWords(data, reading)} would match; now ${backgroundWords(data, now)}.`;
   const loss = () => `The promise of ${promiseWords(promise)}, from ${score(promise.threshold)} on,
-    is given up: it is of that threshold alone.`;
+    ends: it is true of that threshold alone.`;
   return html`<p>The threshold of ${data.compared === 1 ? one : all} is
       ${" "}${scores(data.thresholds)}${data.is_automatic ? ", automatic" : ""}; it becomes
       ${" "}${isAutomatic ? next : score(reading.score)}. All workers follow within a second; matches
@@ -132,10 +140,10 @@ function ScoreTable({ data }) {
   const edges = data.edges.filter((edge, n) => n % step === 0 && edge > 0).reverse();
   const rows = edges.map((edge) => {
     const reading = readAt(data, edge);
-    const words = [hourlyWords(data, reading), backgroundWords(data, reading), labelWords(reading)];
+    const words = [said(hourlyFigure(data, reading)), backgroundWords(data, reading), labelWords(reading)];
     return [edge.toFixed(2), ...words];
   });
-  const heads = ["#From", "An hour", "#Of 1,000 everyday posts", "Labels"];
+  const heads = ["#From", "Matches an hour", "#Of 1,000 everyday posts", "Labels"];
   return html`<details><summary>As a table</summary>
     <${Table} name="Scores as a table" heads=${heads} rows=${rows} /></details>`;
 }
@@ -154,11 +162,12 @@ function NearMisses({ event }) {
 }
 
 const NearMiss = ({ post }) =>
-  html`<li class="card"><p><${HighlightedText} text=${post.text} why=${post.why} /></p>
-    <${Attachments} post=${post} />
-    <p class="quiet row"><span>${score(post.score)}</span>
+  html`<li class="card near"><div class="line"><span class="score">${score(post.score)}</span>
+    <div class="text"><${HighlightedText} text=${post.text} why=${post.why} />
+      <${Attachments} post=${post} /></div>
+    <div class="quiet row about">
       ${post.platform !== "plain" && html`<span>${post.platform}</span>`}
       ${post.author && html`<bdi>${post.author}</bdi>`}
       ${post.created_at && html`<${Time} at=${post.created_at} />`}
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
-      ${post.label && html`<span class="badge">labelled ${post.label}</span>`}</p></li>`;
+      ${post.label && html`<span class="badge">labelled ${post.label}</span>`}</div></div></li>`;
