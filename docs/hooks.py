@@ -32,6 +32,7 @@ LINKS = {
     **{f"]({source})": f"]({page})" for page, source in COPIES.items()},
     **{f"](../{source})": f"]({page})" for page, source in COPIES.items()},
     "](docs/": "](",
+    "](../docs/": "](",
     '="docs/': '="',
     "[a notebook](from-a-csv.ipynb)": "a notebook in the checkout",
     "[LICENSE](LICENSE)": "LICENSE",

@@ -3,7 +3,7 @@
 One pass over the matches of a partition in offset order. Each is compared, by the embeddings of the
 matching, with the first matches of recent groups. It joins the oldest group that it repeats, or
 begins its own. It is not compared with other members: chains of small changes would merge different
-stories (`docs/judging.md`, "Stories").
+stories (docs/methods/story-groups.md).
 """
 
 from collections import OrderedDict
