@@ -132,7 +132,7 @@ def filter_posts(
 
     FILES hold posts as platforms and tools write them: JSON lines and arrays, CSV, pages of twarc,
     exports of Bluesky, Mastodon, Reddit and Telegram, Parquet, plain text; also compressed, and
-    folders and patterns (docs/files.md). A seed is a text, a Markdown file whose first line is
+    folders and patterns (docs/formats.md). A seed is a text, a Markdown file whose first line is
     "# Title", a saved web page, JSON as on the control topic, or a file of `newsift seeds export`,
     including profiles. Each file of a folder is an event, and each subfolder is one event.
 
