@@ -49,8 +49,10 @@ class SamplePost:
     links: Sequence[str] = ()
 
 
-def read_posts() -> list[SamplePost]:
-    texts = ((SAMPLES / name).read_text("utf-8") for name in ("attachments.jsonl", "posts.jsonl"))
+def read_posts(*names: str) -> list[SamplePost]:
+    """The posts of these files of samples, else the posts on all events."""
+    files = names or ("attachments.jsonl", "posts.jsonl")
+    texts = ((SAMPLES / name).read_text("utf-8") for name in files)
     rows = (json.loads(line) for text in texts for line in text.splitlines())
     return [SamplePost(**row | {"id": int(row["id"])}) for row in rows]
 

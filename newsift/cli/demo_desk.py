@@ -25,6 +25,8 @@ from worker.kafka.topics import admin_client
 from worker.posts.read import Post, read_post
 
 JUDGE = "the samples"
+PROVEN_EVENT = "ferry-fire"  # has posts enough for a promise
+PROVEN_POSTS = "ferry-voices.jsonl"
 POST_INTERVAL_S = PRUNE_INTERVAL_S = 1.0
 DELETED_POST = 5  # on the dam, a post of Bluesky, whose author takes it back
 DELETED_AFTER = 10  # posts of the second half
@@ -32,13 +34,17 @@ DELETED_AFTER = 10  # posts of the second half
 
 def show_desk(config: Config) -> None:
     posts = read_posts()
-    past, future = posts[: len(posts) // 2], posts[len(posts) // 2 :]
+    past = [*posts[: len(posts) // 2], *read_posts(PROVEN_POSTS)]
+    future = posts[len(posts) // 2 :]
     with local_cluster(config) as (local, worker):
         with connected(local) as cluster:
             articles = read_articles()
             SeedTopic(cluster, local).publish({name.encode(): a for name, a in articles.items()})
             LabelTopic(cluster, local).publish(labels_of(past, articles.keys()))
-        notify("the samples arrive; half of the posts are judged already; judge the others")
+        notify(
+            f"the samples arrive; {JUDGE!r} have judged half of them; some twenty labels of yours, "
+            f"on the page Judge of {PROVEN_EVENT}, prove a threshold"
+        )
         publish = ThreadService(partial(publish_samples, local, past, future))
         services = worker, publish, ThreadService(partial(prune_deleted, local))
         serve(local, Access(), Desk(local), services, on_open=open_page)

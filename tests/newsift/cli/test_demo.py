@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -6,9 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.demo import ADDED_SEED, REMOVED_SEED, SAMPLES
+import newsift as newsift_package
+from newsift.cli.demo import (
+    ADDED_SEED,
+    REMOVED_SEED,
+    SAMPLES,
+    as_message,
+    read_articles,
+    read_posts,
+)
+from newsift.cli.demo_desk import PROVEN_EVENT, PROVEN_POSTS
+from newsift.statistics.labels import QueueName
+from newsift.statistics.promise import confidence_of_version
+from newsift.statistics.queues import Candidate, CertifyQueue
 from tests.worker.command_processes import started
 from tests.worker.fake_command import Command
+from worker.posts.read import Post, read_post
 
 EVENTS = sorted(file.stem for file in (SAMPLES / "seeds").glob("*.md"))
 PATIENCE_S = 150.0  # a cold cache compiles first
@@ -38,6 +52,31 @@ def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command
     assert "posts came before its article was added; 0 of them matched." in done.out
     assert "posts came after its article was removed; 0 of them matched." in done.out
     assert "Dead letters: 9 (bad_json 1, " in done.out
+
+
+@pytest.mark.parametrize("nonce", ["a", "b", "c"])
+def test_some_twenty_right_answers_about_the_samples_prove_a_threshold(nonce: str) -> None:
+    samples = {
+        (post.platform, post.id): (post, sample.event == PROVEN_EVENT)
+        for sample in (*read_posts(), *read_posts(PROVEN_POSTS))
+        if isinstance(post := read_post(as_message(sample)), Post)
+    }
+    sieve = newsift_package.Sieve([json.loads(read_articles()[PROVEN_EVENT])])
+    posts = [post for post, _ in samples.values()]
+    matches = [
+        Candidate(post, row["score"])
+        for post, row in zip(posts, sieve([post.text for post in posts]), strict=True)
+        if row["matched"]
+    ]
+    name = QueueName(nonce, "2026-03-01T10:00:00Z")
+    queue = CertifyQueue(matches, 0.8, confidence_of_version(0.9, 1), name)
+    verdicts = dict[tuple[str, str], bool]()
+    while queue.progress(verdicts).threshold is None:
+        question = queue.next(verdicts)
+        assert question is not None
+        post_id = question.candidate.post_id
+        verdicts[post_id] = samples[post_id][1]
+    assert len(verdicts) == 19
 
 
 @pytest.mark.slow
