@@ -266,6 +266,8 @@ def _is_sound(record: MatchRecord) -> bool:
 
 class StoryFilter(Struct, frozen=True, kw_only=True):
     minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0  # of age at most; 0: any age
+    since: Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER)] = 0  # milliseconds
+    until: Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER)] = MAX_JSON_INTEGER
     lang: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
     platform: Annotated[str, Meta(max_length=MAX_LANGUAGE_CHARS)] = ANY
     least: Score = -2.0
@@ -282,6 +284,7 @@ class StoryFilter(Struct, frozen=True, kw_only=True):
     def accepts(self, row: MatchRow, now: int) -> bool:
         return (
             (not self.minutes or row.at >= now - self.minutes * MINUTE_MS)
+            and self.since <= row.at < self.until
             and self.least <= row.score <= self.most
             and self.lang in (ANY, row.lang)
             and self.platform in (ANY, row.post_id[0])

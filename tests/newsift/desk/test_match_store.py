@@ -286,6 +286,8 @@ def test_a_match_that_comes_late_counts_in_the_hour_of_its_post() -> None:
     rows = [row.at for row, _ in store.find("ferry", StoryFilter()).stories]
     assert rows == [NOW - HOUR, NOW - 5 * HOUR, NOW - 30 * HOUR]
     assert store.find("ferry", StoryFilter(minutes=60)).total == 1
+    between = StoryFilter(since=NOW - 5 * HOUR, until=NOW - HOUR)
+    assert [row.at for row, _ in store.find("ferry", between).stories] == [NOW - 5 * HOUR]
 
 
 def file_records(times: Iterable[int], text: str = "the ferry") -> list[dict[str, Any]]:

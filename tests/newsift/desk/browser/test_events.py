@@ -1,3 +1,4 @@
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -128,6 +129,28 @@ def test_matches_are_filtered_by_three_digits(window: Window, place: Place) -> N
     page.goto(f"{window.url}#/event/ferry/matches/{quote('least=0.502')}")
     expect(page.locator("article")).to_have_count(1)
     expect(page.get_by_label("Score from")).to_have_value("0.502")
+
+
+def test_a_time_range_is_in_the_address(windows: MakeWindow, place: Place) -> None:
+    at = datetime(2026, 3, 1, 10, tzinfo=UTC)
+    ages = {"1": timedelta(hours=3), "2": timedelta(hours=1), "3": timedelta(0)}
+    for name, age in ages.items():
+        ms = int((at - age).timestamp() * 1000)
+        place.send("matches", (None, record(name, 0.5, ms, group=name)))
+    page = windows(timezone_id="Europe/Berlin").open("event/ferry")
+    cards = page.locator("article")
+    expect(cards).to_have_count(3)
+    page.get_by_label("Time").select_option("from … until")
+    page.get_by_label("from", exact=True).fill("2026-03-01T09:00")
+    expect(cards).to_have_count(2)
+    page.get_by_label("until", exact=True).fill("2026-03-01T11:00")
+    expect(cards).to_have_count(1)
+    assert quote(quote("from=2026-03-01T08:00Z", safe="="), safe="") in page.url
+    page.reload()
+    expect(page.get_by_label("until", exact=True)).to_have_value("2026-03-01T11:00")
+    expect(cards).to_have_count(1)
+    page.get_by_label("Time").select_option("last hour")
+    expect(page.get_by_text("No match passes these filters")).to_be_visible()
 
 
 def test_a_text_from_right_to_left_is_shown_so(window: Window, place: Place) -> None:

@@ -16,27 +16,29 @@ const ORDERS = [
   ["", "newest first"],
   ["score", "best first"],
 ];
-const TIMES = [
-  ["", "any time"],
-  [5, "the last 5 minutes"],
-  [60, "the last hour"],
-  [360, "the last 6 hours"],
+const SPANS = [
+  [15, "last 15 min"],
+  [60, "last hour"],
+  [360, "last 6 hours"],
+  [1440, "last day"],
 ];
-const FILE_TIMES = [
-  ["", "any time"],
-  [60, "the file's last hour"],
-  [360, "the file's last 6 hours"],
-  [1440, "the file's last day"],
-];
+const FROM_UNTIL = "from"; // the choice of two moments
+const FOLDED = ["order", "lang", "platform", "least", "most", "new", "link"];
 const keyOf = (post) => `${post.platform}|${post.id}`;
 const activeCard = () => document.activeElement?.closest("article[data-card]");
+
+// The desk takes moments in milliseconds.
+function queryOf({ from, to, ...filters }) {
+  const [since, until] = [from, to].map((moment) => Date.parse(moment) || undefined);
+  return { ...filters, since, until };
+}
 
 // A live list shows the latest answer; on hold its order stays, and counts and labels are updated.
 function useStories(event, filters) {
   const [hold, setHold] = useState(null); // {up_to, skip, by}
   const rows = useRef({ list: [] });
   const question = useMemo(
-    () => ({ ...filters, event, up_to: hold?.up_to, skip: hold?.skip, count: STORIES_PER_PAGE }),
+    () => ({ ...queryOf(filters), event, up_to: hold?.up_to, skip: hold?.skip, count: STORIES_PER_PAGE }),
     [event, filters, hold],
   );
   const [answer, error] = useAnswer("/api/matches", question, PARTS, REFRESH_MS);
@@ -123,7 +125,7 @@ export default function Matches({ event, session, filters: inAddress }) {
   return html`<div class="row tools">
     <${Filters} now=${filters} data=${data} change=${filter} isFile=${session.is_file} />
     <div class="row bar" ref=${top}>
-      <${Count} data=${data} count=${stories.length} />
+      <${Count} data=${data} count=${stories.length} isFile=${session.is_file} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
       <${Button} run=${save}>Save all with my labels<//>
@@ -140,11 +142,11 @@ export default function Matches({ event, session, filters: inAddress }) {
       ${" "}<kbd>p</kbd> pause</p>`;
 }
 
-function Count({ data, count }) {
+function Count({ data, count, isFile }) {
   if (!data) return html`<span class="grow"></span>`;
   return html`<span class="grow quiet">
     ${plural(Math.max(data.total, count), "story", "stories")}${data.ready ? "" : ", still reading"}
-    ${data.since && html`, since <${Time} at=${data.since} />`}
+    ${!isFile && data.since && html`, since <${Time} at=${data.since} />`}
     ${data.error && html` <span class="bad">the topic is not followed: ${data.error}</span>`}</span>`;
 }
 
@@ -186,16 +188,16 @@ function Filters({ now, data, change, isFile }) {
     const all = !own || names.includes(own) ? names : [own, ...names];
     return select(label, name, [["", "any"], ...all.map((each) => [each, each])]);
   };
-  const [folded] = useState(now); // The filters are open at first if some are set.
+  const [isOpen] = useState(FOLDED.some((name) => name in now));
   const bounds = { type: "number", min: "-1", max: "1", step: "0.001", class: "short" };
   const all = html`<button type="button" onClick=${() => change(UNFILTERED)}>All</button>`;
   return html`<form class="row filters" role="search" aria-label="Filters"
     onSubmit=${(event) => event.preventDefault()}>
     <${DelayedInput} label="Words or author" now=${now.text} set=${set("text")} type="search"
       maxlength="100" />
-    <details open=${folded !== UNFILTERED}><summary>Filters</summary><div class="row">
+    ${(!isFile || data?.since) && html`<${TimeRange} now=${now} data=${data} change=${change} />`}
+    <details open=${isOpen}><summary>Filters</summary><div class="row">
     ${select("Order", "order", ORDERS)}
-    ${(!isFile || data?.since) && select("Time", "minutes", isFile ? FILE_TIMES : TIMES)}
     ${selectName("Language", "lang", data?.languages)}
     ${selectName("Platform", "platform", data?.platforms)}
     <${DelayedInput} label="Score from" now=${now.least} set=${set("least")} ...${bounds} />
@@ -205,6 +207,39 @@ function Filters({ now, data, change, isFile }) {
     <label class="row"><input type="checkbox" checked=${!!now.link}
       onChange=${(event) => set("link")(event.target.checked || "")} /> With a link to the story</label>
     </div></details>${now !== UNFILTERED && all}</form>`;
+}
+
+// The last minutes, hours or day (of a file: before its newest post), or from one moment to another.
+function TimeRange({ now, data, change }) {
+  const { minutes, from, to, ...rest } = now;
+  const isFromUntil = from !== undefined || to !== undefined;
+  const set = (range) => {
+    const next = { ...rest, ...range };
+    change(Object.keys(next).length ? next : UNFILTERED);
+  };
+  const choose = (value) => {
+    if (value === FROM_UNTIL) return set({ from: toMinute(new Date(data?.since ?? Date.now())) });
+    set(value && { minutes: value });
+  };
+  const options = [["", "all"], ...SPANS, [FROM_UNTIL, "from … until"]];
+  const moments = html`<${Moment} label="from" at=${from} set=${(at) => set({ from: at, ...(to && { to }) })} />
+    <${Moment} label="until" at=${to} set=${(at) => set({ ...(from && { from }), to: at })} />`;
+  return html`<${Select} label="Time" value=${isFromUntil ? FROM_UNTIL : minutes ?? ""}
+      options=${options} set=${choose} />${isFromUntil && moments}`;
+}
+
+const MINUTE_MS = 60_000;
+const MINUTE_CHARS = "2026-01-01T00:00".length;
+const toMinute = (moment) => `${moment.toISOString().slice(0, MINUTE_CHARS)}Z`;
+
+// A moment in the reader's time zone; the address has it in UTC.
+function Moment({ label, at, set }) {
+  const moment = new Date(at ?? NaN);
+  const local = new Date(moment - moment.getTimezoneOffset() * MINUTE_MS);
+  const value = isNaN(moment) ? "" : local.toISOString().slice(0, MINUTE_CHARS);
+  const change = ({ target }) => target.value && set(toMinute(new Date(target.value)));
+  return html`<label>${label}${" "}<input type="datetime-local" value=${value}
+    title="in your time zone" onChange=${change} /></label>`;
 }
 
 // An input whose value takes effect once nobody types.
