@@ -65,7 +65,7 @@ NAME = click.argument("name", metavar="EVENT")
 
 @click.group(cls=CommandGroup)
 def events() -> None:
-    """Show and make the profiles that events learn, and set promises of precision."""
+    """List events, let them learn from posts and labels, and set a threshold that labels prove."""
 
 
 @events.command("list")
@@ -197,9 +197,10 @@ class Material:
 def learn_event(name: str, material: Material, yes: bool, as_json: bool, config: Config) -> None:
     """Make a profile of EVENT, show what it changes, and publish it.
 
-    A profile is the mean of the event's seeds, minus the everyday posts that are nearest to it,
-    plus the best posts of the topic, if these agree and are more than usual. A profile with a
-    promise is not changed.
+    A profile is what the event's seeds have in common, less what everyday posts share with them,
+    plus what the best posts of the topic have in common, if these agree and are more than usual.
+    Posts are then compared with the profile instead of with each seed. A profile with a promise is
+    not changed.
     """
     require_yes(yes, "learn")
     if material.background and (material.every or material.span):
@@ -337,12 +338,12 @@ class PromiseLevel:
 def promise(
     name: str, level: PromiseLevel, start: int, yes: bool, as_json: bool, config: Config
 ) -> None:
-    """Compute the threshold above which EVENT's matches have a promised precision, and set it.
+    """Set the lowest threshold from which labels prove that enough of EVENT's matches are right.
 
-    The labels of `newsift labels ask EVENT` prove the promise; if there are too few, the command
-    shows how many more are needed if none of them is wrong. A promise belongs to one version of the
-    profile, which learning does not change any more. It lapses when so few posts pass that most of
-    them would pass without the event too. `newsift events forget` withdraws it.
+    The labels are those of `newsift labels ask EVENT`; if there are too few, the command says how
+    many more it takes if none of them is off. What is proven goes with the threshold, as a promise.
+    It is true of one version of the profile, which then learns no more. It lapses when so few posts
+    match that most of them would match without the event too. `newsift events forget` ends it.
     """
     with connected(config) as cluster:
         context, topic = ModelContext(config), SeedTopic(cluster, config)

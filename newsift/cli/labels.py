@@ -76,14 +76,14 @@ def labels() -> None:
 def ask(
     event: str, kind: QueueKind, count: int, by: str | None, start: int, config: Config
 ) -> None:
-    """Ask whether posts are on EVENT, one at a time; each answer is published at once.
+    """Show posts one at a time and ask whether they are on EVENT; each answer is published at once.
 
-    The queue certify draws matches at random, one of each story, so that the answers can prove the
-    precision of a threshold. The queue learn asks about matches and near misses next to the
-    threshold; a profile can learn from the answers. No answer serves both. The queue count draws
-    matches and near misses in strata by score; `newsift estimate` counts by the answers. Its posts
-    and their number are fixed with the first answer, and the same whoever asks. Keys: y on, n off,
-    u unsure, z undo, q quit.
+    There are three queues, and no answer serves two of them. certify shows matches drawn at random,
+    one of each story: the answers prove how many matches are on the event (`newsift events
+    promise`). learn shows matches and posts just below the threshold: the event learns from the
+    answers (`newsift events learn`). count shows a sample of matches and near misses: `newsift
+    estimate` counts by the answers. Its posts and their number are fixed with the first answer, and
+    the same whoever asks. Keys: y on, n off, u unsure, z undo, q quit.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(

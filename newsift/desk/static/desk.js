@@ -44,13 +44,16 @@ function Health() {
     return () => clearInterval(timer);
   }, []);
   if (!health) return html`<section class="health" role="status" aria-label="Health"></section>`;
-  const { file, state, facts, problems } = health;
+  const { file, state, facts } = health;
+  // A file's desk starts its worker itself: until that has compared the posts, nothing is wrong.
+  const isStarting = file && file.state !== "matched";
+  const problems = isStarting ? [] : health.problems;
   const word = { good: "all well", bad: plural(problems.length, "problem") };
   const row = ({ text, command }) =>
     html`<li><span class="quoted">${text}</span> <code>${command}</code></li>`;
   return html`<section class="health" role="status" aria-label="Health">
-    <span class=${`badge ${state}`}>${word[state]}</span>
-    <span class="quiet">${facts.join(" · ")}</span>
+    ${!isStarting && html`<span class=${`badge ${state}`}>${word[state]}</span>`}
+    ${!file && html`<span class="quiet">${facts.join(" · ")}</span>`}
     ${file && html`<${FileState} file=${file} />`}
     ${problems.length > 0 && html`<ul class="problems">${problems.map(row)}</ul>`}</section>`;
 }
@@ -61,7 +64,7 @@ function FileState({ file }) {
   const text = {
     waiting: "waits for the first article",
     reading: `${percent(share)} read${left === null ? "" : `, ${plural(Math.ceil(left), "second")} left`}`,
-    matching: `${plural(posts, "post")} read, being compared`,
+    matching: `${plural(posts, "post")} read, being compared; a first start takes a minute`,
     matched: `${plural(posts, "post")} compared`,
   }[state];
   return html`<span class=${`badge file ${state === "matched" ? "done" : ""}`}><bdi>${name}</bdi>: ${text}</span> `;
@@ -80,6 +83,8 @@ function Head({ page, session }) {
     ${silence && html`<span class="badge bad" role="alert">${silence}</span>`}
     <label class="who">You are <input value=${userName()} maxlength="80" onChange=${rename}
       autocomplete="off" /></label>
+    <button type="button" class="help" aria-label="Keys and words" title="Keys and words"
+      onClick=${() => dispatchEvent(new Event("newsift-help"))}>?</button>
     ${!silence && html`<${Health} />`}
   </header>`;
 }
@@ -118,16 +123,35 @@ const KEYS = [
   ["?", "this list"],
 ];
 
+const WORDS = [
+  ["event", "what you look for: a name for a few articles and the posts about them"],
+  ["seed", "an article, or a post, that posts are compared with"],
+  ["score", "how near a post comes to a seed: 1 is the same text, most posts are below 0.1"],
+  ["threshold", "the score from which a post matches"],
+  ["match", "a post that reaches the threshold; a near miss is just below it"],
+  ["story", "matches that say the same in nearly the same words"],
+  ["everyday posts", "posts about anything, the background: an automatic threshold lets 1 in 1,000 of them match, or as many as are configured"],
+  ["profile", "what an event’s seeds have in common, less what everyday posts share with them; posts are then compared with it"],
+  ["label", "your answer whether a post is on the event: on, off or unsure, which counts as off"],
+  ["promise", "a published threshold: from it on, so many matches are on the event, as labels have proven"],
+];
+
 function KeyList() {
   const [open, setOpen] = useState(false);
   const dialog = useRef();
-  useKeys({ "?": () => setOpen(true) });
+  const show = () => setOpen(true);
+  useKeys({ "?": show });
+  useEffect(() => {
+    addEventListener("newsift-help", show);
+    return () => removeEventListener("newsift-help", show);
+  }, []);
   useEffect(() => open && dialog.current.showModal(), [open]);
   if (!open) return null;
   return html`<dialog ref=${dialog} onClose=${() => setOpen(false)} aria-labelledby="keys">
-    <h2 id="keys">Keys</h2>
+    <div class="row"><h2 id="keys" class="grow">Keys and words</h2>
+      <button type="button" onClick=${() => dialog.current.close()}>Close</button></div>
     <${Facts} kind="pairs" rows=${KEYS.map(([key, does]) => [html`<kbd>${key}</kbd>`, does])} />
-    <p><button type="button" onClick=${() => dialog.current.close()}>Close</button></p></dialog>`;
+    <h3>Words</h3><${Facts} kind="pairs" rows=${WORDS} /></dialog>`;
 }
 
 function Desk() {

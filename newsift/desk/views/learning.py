@@ -17,6 +17,7 @@ from newsift.operations.profile_training import (
     Proposal,
     previous_profile,
     proposal_row,
+    training_posts,
 )
 from newsift.operations.promises import event_row
 from worker.text import shorten
@@ -44,9 +45,11 @@ def learning_state(desk: Desk, request: EventRequest) -> dict[str, Any]:
         return {"error": desk.model.error}
     event = require_event(desk.model.view().events, request.event)
     run = desk.training.run_of(request.event)
+    on, off = training_posts(desk.mirrors.labels.event_labels(request.event))
     return {
         "error": "",
         **_event_row(event),
+        "labels": {"on": len(on), "off": len(off)},  # that it can learn from
         "busy": desk.training.busy_event,
         "run": _run_row(run) if run else None,
     }

@@ -10,11 +10,11 @@ const WIDTH = 144;
 const HEIGHT = 36;
 const PARTS = ["events", "seeds", "matches"];
 const STATES = {
-  live: ["in force", "good"],
+  live: ["active", "good"],
   paused: ["paused", ""],
   expired: ["expired", ""],
   refused: ["refused", "bad"],
-  none: ["no seed in force", ""],
+  none: ["no active seed", ""],
 };
 
 export default function Events({ session }) {
@@ -68,7 +68,10 @@ function Empty({ data, text }) {
 function Event({ row, model, isFile }) {
   const [state, kind] = STATES[row.state];
   const { profile, promise, hourly } = row;
-  const seeds = Object.entries(row.seeds).map(([name, n]) => `${plural(n, "seed")} ${name}`);
+  const words = { replaced: "in the profile" };
+  const seeds = Object.entries(row.seeds).map(
+    ([name, n]) => `${plural(n, "seed")} ${words[name] ?? name}`,
+  );
   const learned = html`<span class=${`badge ${profile?.state === "in force" ? "good" : "bad"}`}
     title=${profile?.why}>profile ${profile?.state}</span>`;
   const pace = () => html`<span>about <strong>${rate(hourly.rate)}</strong> an hour
@@ -90,7 +93,7 @@ function Event({ row, model, isFile }) {
 }
 
 function Promise({ promise }) {
-  if (!promise) return html`<span class="badge">no promise</span>`;
+  if (!promise) return html`<span class="badge">nothing proven</span>`;
   const { precision, confidence, lapsed } = promise;
   return html`<span class=${`badge ${lapsed ? "bad" : "good"}`}>
     promise ${lapsed ? "lapsed" : "holds"}: ${percent(precision)} on the event,${" "}

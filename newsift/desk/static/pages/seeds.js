@@ -93,8 +93,10 @@ const removalTitle = ({ id }) => `Remove the seed ${id}? Posts are no longer com
 // Above the list: counts, the last removal, and refused seeds.
 function Overview({ data, session, remove }) {
   const { removed, refused, states } = data;
-  const counts = Object.entries(states).map(([state, n]) => `${number(n)} ${state}`);
-  const total = `${plural(data.total, "seed")}: ${counts.join(", ")}.`;
+  const counts = Object.entries(states).map(
+    ([state, n]) => `${number(n)} ${STATES[state]?.[0] ?? state}`,
+  );
+  const total = `${plural(data.total, "seed")}: ${counts.join(", ")}. Posts are compared with them.`;
   const share = `1 in ${number(data.one_in)} everyday posts`;
   const rate = data.rate_of_all
     ? ` Automatic thresholds are raised together, until at most ${share} match any seed.`

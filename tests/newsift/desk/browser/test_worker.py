@@ -143,7 +143,7 @@ def test_a_threshold_is_dragged_and_set(place: Place, window: Window) -> None:
     expect(page.get_by_text("The threshold is 0.312, set.")).to_be_visible()
     before = worker_seeds(place)["seed_set"]
     page.get_by_role("button", name="Automatic again").click()
-    page.get_by_role("button", name="Take it off").click()
+    page.get_by_role("button", name="Make it automatic").click()
     until_set(place, None, before)
     expect(page.get_by_text("automatic.")).to_be_visible()
 

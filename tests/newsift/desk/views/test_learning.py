@@ -49,7 +49,8 @@ def profiles(kafka: Kafka) -> list[Any]:
 def test_a_profile_is_that_of_the_command_and_can_be_taken_back(
     desk: Desk, kafka: Kafka, newsift: Command
 ) -> None:
-    assert not does(desk, learning.learning_state)["has_profile"]
+    state = does(desk, learning.learning_state)
+    assert (state["has_profile"], state["labels"]) == (False, {"on": 0, "off": 0})
     data = train(desk)
     assert (data["refusal"], profiles(kafka)) == ("", [])
     proposal = data["proposal"]

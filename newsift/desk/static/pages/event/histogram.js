@@ -158,7 +158,7 @@ export function Histogram({ data, at, move }) {
 }
 
 const BINS = {
-  background: "everyday posts, as many as ship with the model",
+  background: "everyday posts, to compare with",
   matches: "matches",
   near: "near misses",
 };
@@ -174,6 +174,6 @@ export function Legend() {
   return html`<p class="quiet legend">
     ${Object.entries(BINS).map(bin)}
     ${Object.entries(LABELS).map(label)}
-    <span>grey ground: unknown</span>
+    <span>grey area: not known</span>
   </p>`;
 }

@@ -44,7 +44,7 @@ export default function Judge({ event, session, articles }) {
   const readOnlyText = html`<${JudgeStep}><p class="refused">This desk only shows; open one that may
     change things to judge.</p><//>`;
   return html`<div class="judging">
-    <div><${About} articles=${articles} />
+    <div><${About} articles=${articles} isBegun=${test?.result?.labels > 0} />
       <${Goal} event=${event} test=${test} error=${error} choose=${setGoal} session=${session} /></div>
     <div>${session.read_only ? readOnlyText : queue}
       ${test?.profile && html`<${Proof} event=${event} test=${test} again=${again} session=${session} />`}
@@ -53,15 +53,16 @@ export default function Judge({ event, session, articles }) {
 }
 
 // The articles, folded on a phone, beside the posts on a wide screen.
-function About({ articles }) {
+function About({ articles, isBegun }) {
   const isWide = matchMedia("(min-width: 64rem)").matches;
   const article = ({ id, title }, n) =>
     html`<${Article} key=${id} id=${id} title=${title} isOpen=${isWide && n === 0} />`;
+  const advice = `Decide before you judge what counts as on the event: a joke, a rumour, an appeal for
+    donations? Two people who judge should decide the same.`;
   return html`<${Step} number="1" title="What is the event?"
       state=${articles && plural(articles.length, "article")}>
     ${articles?.map(article)}
-    <p class="quiet">Decide before you judge what counts as on the event: a joke, a rumour, an
-      appeal for donations? Two people who judge should decide the same.</p><//>`;
+    ${paragraph("quiet", !isBegun && advice)}<//>`;
 }
 
 function Article({ id, title, isOpen }) {

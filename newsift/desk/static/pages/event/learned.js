@@ -8,11 +8,11 @@ const SPANS = [
   [1, "the last hour"],
   [6, "the last 6 hours"],
   [24, "the last 24 hours"],
-  [0, "no posts: its seeds and everyday posts alone"],
+  [0, "no posts"],
 ];
 const FILE_SPANS = [
   [24, "all posts of the file"],
-  [0, "no posts: its seeds and everyday posts alone"],
+  [0, "no posts"],
 ];
 const thresholdWords = (thresholds) => (thresholds.length ? scores(thresholds) : "–");
 
@@ -29,9 +29,11 @@ function Profile({ data }) {
   const names = `${data.seeds.join(", ")}${data.all_seeds > data.seeds.length ? ", …" : ""}`;
   const seeds = `${plural(data.all_seeds, "seed")}${data.all_seeds ? ` (${names})` : ""}`;
   if (!data.has_profile) {
-    return html`<h2>Nothing learned yet</h2><p>Posts are compared with ${seeds}.</p>`;
+    return html`<h2>Nothing learned yet</h2><p>Posts are compared with ${seeds}. The event can learn a
+      profile: what its articles and its best posts have in common, less what everyday posts share
+      with them. Posts are then compared with the profile instead of with each article.</p>`;
   }
-  const state = `A profile is in force in the place of ${seeds}; threshold
+  const state = `Posts are compared with a profile, which stands for ${seeds}; threshold
     ${thresholdWords(data.thresholds)}, ${data.automatic ? "automatic" : "set"}.`;
   const problem = `The profile is ${data.profile}: ${data.why}. Its seeds are used: ${seeds}.`;
   return html`<h2>What it has learned</h2>
@@ -40,12 +42,22 @@ function Profile({ data }) {
     <${Creation} creation=${data.creation} />`;
 }
 
+// The labels that it can learn from; those that prove something teach nothing.
+function labelCount({ event, labels: { on, off } }) {
+  if (!on && !off) {
+    return html`labels: none yet; judge <a href=${eventAddress(event, "judge")}>posts around the
+      threshold</a>`;
+  }
+  return html`${plural(on + off, "label")}, ${number(on)} on and ${number(off)} off, of posts that prove
+    nothing`;
+}
+
 function Learn({ data, session }) {
   const [hours, setHours] = useState(24);
   const [labels, setLabels] = useState(true);
   const { event, busy, run } = data;
   if (data.promised) {
-    return html`<h2>Learn now</h2><p>Its threshold has a promise, which other vectors would break.
+    return html`<h2>Learn now</h2><p>Its threshold has a promise, which is true of this profile alone.
       ${data.why ? html`The profile is not in force (${data.why}): undo that` : html`Renew the
       promise on the page <a href=${eventAddress(event, "judge")}>Judge</a>`}, or give it up by
       going back below.</p>`;
@@ -60,10 +72,10 @@ function Learn({ data, session }) {
       onChange=${() => setHours(value)} /> ${text}</label>`;
   const other = busy && busy !== event && html`<bdi>${busy}</bdi> learns now; one at a time.`;
   const [where, spans] = session.is_file ? ["file", FILE_SPANS] : ["stream", SPANS];
-  const fields = html`<fieldset><legend>From its seeds, and of the ${where}</legend>
+  const fields = html`<fieldset><legend>From its seeds, everyday posts and, of the ${where},</legend>
     ${spans.map(choice)}
     <label class="choice"><input type="checkbox" checked=${labels}
-      onChange=${(change) => setLabels(change.target.checked)} /> and from labels</label>
+      onChange=${(change) => setLabels(change.target.checked)} /> and from ${labelCount(data)}</label>
     <p class="row"><${Button} run=${begin} disabled=${!!busy}>See what it would learn<//>
       <span class="quiet">Nothing is published before you have seen it.</span></p>
     ${paragraph("quiet", other)}</fieldset>`;
@@ -73,7 +85,7 @@ function Learn({ data, session }) {
 
 function Versions({ data, session }) {
   if (!data.has_profile) return null;
-  const target = data.back_to ? "the previous version" : "no profile: its seeds are used";
+  const target = data.back_to ? "the previous version" : "no profile";
   const question = { event: data.event, version: data.version ?? "" };
   const go = () => perform("/api/learned/forget", question, `back to ${target}`);
   const version = ({ at, by, method, labels }) =>
@@ -81,7 +93,7 @@ function Versions({ data, session }) {
       ${by && html` by <bdi>${by}</bdi>`}${method && `, of ${method}`}
       ${labels > 0 && `, ${plural(labels, "label")}`}</li>`;
   const versions = html`<ol>${data.before.map(version)}</ol>`;
-  const none = paragraph("quiet", "None: before this profile its seeds were used.");
+  const none = paragraph("quiet", "None: before this profile, posts were compared with the seeds.");
   const consequence = data.back_to
     ? "The previous version takes the place of this profile."
     : "The profile is deleted, and posts are compared with the seeds again.";
@@ -90,7 +102,7 @@ function Versions({ data, session }) {
     <p>${consequence} This version is not kept. All workers follow within a second.</p>
     ${paragraph("refused", data.promised && "The promise of its threshold is given up with it.")}
   <//></p>`;
-  return html`<h2>Versions before</h2>
+  return html`<h2>Earlier versions</h2>
     ${data.before.length ? versions : none}
     ${!session.read_only && button}`;
 }
@@ -134,7 +146,7 @@ function Proposal({ data, run, proposal, session }) {
     ${paragraph("refused", run.risk && `Look before you publish: ${run.risk}`)}
     <${Words} creation=${proposal.creation} />
     <${Change} proposal=${proposal} least=${session.is_file ? 1 : 1 / 60} />
-    <${Creation} creation=${proposal.creation} />
+    <${Creation} creation=${{ ...proposal.creation, at: null, by: "" }} />
     ${proposal.is_news && !session.read_only && button}</section>`;
 }
 
@@ -143,10 +155,10 @@ function Change({ proposal, least }) {
   const both = ({ before, after }) => `${before.toFixed(1)} → ${after.toFixed(1)}`;
   const hourly = { before: passes.before / hours, after: passes.after / hours };
   const rates = hours > least ? `; an hour ${both(hourly)}` : "";
-  const stream = `${number(passes.before)} → ${number(passes.after)} pass${rates}`;
+  const stream = `${number(passes.before)} → ${number(passes.after)} match${rates}`;
   const rows = [
     ["Threshold", `${thresholdWords(threshold.before)} → ${thresholdWords(threshold.after)}`],
-    ["Of 1,000 everyday posts", `${both(background)} pass`],
+    ["Of 1,000 everyday posts", `${both(background)} match`],
     read > 0 && [`Of ${number(read)} posts of the stream`, stream],
   ];
   return html`<${Facts} rows=${rows} />
@@ -184,7 +196,7 @@ function Creation({ creation: { method, at, by, beta, cohesion, labels, posts } 
     method && ["Made of", method],
     at && ["When", html`<${Time} at=${at} />`],
     by && ["By", html`<bdi>${by}</bdi>`],
-    beta !== undefined && ["Weight of the stream's posts", `${beta.toFixed(2)} of 1${agreement}`],
+    beta > 0 && ["Weight of the stream’s posts", `${beta.toFixed(2)} of 1${agreement}`],
     labels > 0 && ["Labels", number(labels)],
   ];
   const post = ([platform, id]) => html`<li><bdi class="quoted">${platform} ${id}</bdi></li>`;

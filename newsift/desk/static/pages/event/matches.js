@@ -137,7 +137,7 @@ export default function Matches({ event, session, filters: inAddress }) {
       onfocusin=${(move) => move.target.closest("article") && stop("focus")}>
       ${stories.map(story)}</ol>
     <${Pages} data=${data} hold=${hold} setHold=${setHold} />
-    <p class="quiet keys"><kbd>j</kbd> <kbd>k</kbd> next and last, <kbd>Enter</kbd> all of it,
+    <p class="quiet keys"><kbd>j</kbd> <kbd>k</kbd> next and previous, <kbd>Enter</kbd> all of it,
       ${" "}<kbd>o</kbd> open the post, <kbd>y</kbd> <kbd>n</kbd> <kbd>u</kbd> on the event, off, unsure,
       ${" "}<kbd>p</kbd> pause</p>`;
 }
@@ -316,7 +316,7 @@ function Post({ post, whole, toggle, children }) {
       <span class="quiet">${post.created_at ? html`<${Time} at=${post.created_at} />` : came}
         ${post.lang && ` · ${post.lang}`}</span>
       ${post.link && html`<span class="badge" title="It matches at any score.">links to the story</span>`}
-      ${!post.new && html`<span class="quiet">said before</span>`}
+      ${!post.new && html`<span class="quiet">repeats a post</span>`}
       ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
       ${children}</div>
     <div class="extras"><${Attachments} post=${post} /></div></div>`;

@@ -107,8 +107,8 @@ function SetThreshold({ data, event, at, reading, move, session, isMoved }) {
     <button type="button" disabled=${data.is_automatic} onClick=${() => setAction("automatic")}>
       ${data.configured === null ? "Automatic again" : "As configured again"}</button>`;
   const confirm = html`<${Confirm} run=${set} close=${() => setAction(null)}
-    title=${isAutomatic ? "Take the threshold off?" : `Set the threshold to ${score(at)}?`}
-    yes=${isAutomatic ? "Take it off" : "Set it"}>
+    title=${isAutomatic ? "Make the threshold automatic?" : `Set the threshold to ${score(at)}?`}
+    yes=${isAutomatic ? "Make it automatic" : "Set it"}>
     <${Consequences} data=${data} isAutomatic=${isAutomatic} reading=${reading} /><//>`;
   return html`<div class="row">
     <label>Threshold <input type="number" min="0.001" max="1" step="0.001" value=${at.toFixed(3)}
