@@ -14,12 +14,14 @@ from newsift.desk.session import Desk
 from newsift.desk.site import announce
 from newsift.operations.labels import LabelTopic
 from newsift.operations.messages import notify
+from newsift.operations.model_context import ModelContext
+from newsift.operations.profile_training import LearnOptions, ProfileTraining
 from newsift.operations.prune import Pruner
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.labels import Label
 from worker.config import Config
-from worker.kafka.reading import connected
+from worker.kafka.reading import TopicReader, connected
 from worker.kafka.sending import sending
 from worker.kafka.topics import admin_client
 from worker.posts.read import Post, read_post
@@ -41,6 +43,7 @@ def show_desk(config: Config) -> None:
             articles = read_articles()
             SeedTopic(cluster, local).publish({name.encode(): a for name, a in articles.items()})
             LabelTopic(cluster, local).publish(labels_of(past, articles.keys()))
+            learn(cluster, local)
         notify(
             f"the samples arrive; {JUDGE!r} have judged half of them; some twenty labels of yours, "
             f"on the page Judge of {PROVEN_EVENT}, prove a threshold"
@@ -48,6 +51,14 @@ def show_desk(config: Config) -> None:
         publish = ThreadService(partial(publish_samples, local, past, future))
         services = worker, publish, ThreadService(partial(prune_deleted, local))
         serve(local, Access(), Desk(local), services, on_open=open_page)
+
+
+def learn(cluster: TopicReader, config: Config) -> None:
+    """The event's profile of its article and the background, which a promise needs."""
+    training = ProfileTraining(
+        cluster, ModelContext(config), LearnOptions(PROVEN_EVENT, span=None, labels=False)
+    )
+    training.publish(*training.propose())
 
 
 def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:

@@ -1,4 +1,3 @@
-import json
 import os
 import re
 import signal
@@ -7,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import newsift as newsift_package
 from newsift.cli.demo import (
     ADDED_SEED,
     REMOVED_SEED,
@@ -17,12 +15,18 @@ from newsift.cli.demo import (
     read_posts,
 )
 from newsift.cli.demo_desk import PROVEN_EVENT, PROVEN_POSTS
+from newsift.operations.events import events_of
+from newsift.operations.model_context import ModelContext
+from newsift.operations.profile_training import propose_profile
 from newsift.statistics.labels import QueueName
 from newsift.statistics.promise import confidence_of_version
 from newsift.statistics.queues import Candidate, CertifyQueue
 from tests.worker.command_processes import started
 from tests.worker.fake_command import Command
+from worker.config import Config
+from worker.posts.compare import as_text
 from worker.posts.read import Post, read_post
+from worker.seeds.state import ControlRecord, ControlReducer
 
 EVENTS = sorted(file.stem for file in (SAMPLES / "seeds").glob("*.md"))
 PATIENCE_S = 150.0  # a cold cache compiles first
@@ -54,28 +58,41 @@ def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command
     assert "Dead letters: 9 (bad_json 1, " in done.out
 
 
-@pytest.mark.parametrize("nonce", ["a", "b", "c"])
-def test_some_twenty_right_answers_about_the_samples_prove_a_threshold(nonce: str) -> None:
+@pytest.fixture(scope="module")
+def proven_matches() -> dict[Candidate, bool]:
+    """What matches the demo's profile, and whether it is on the event."""
+    context, topic = ModelContext(Config()), ControlReducer()
+    record = read_articles()[PROVEN_EVENT]
+    topic.apply([ControlRecord(PROVEN_EVENT.encode(), record, offset=0)])
+    state = topic.snapshot()
+    event = events_of(state, context.seed_set(state))[PROVEN_EVENT]
+    proposal = propose_profile(context, event, None, (), 1)
     samples = {
-        (post.platform, post.id): (post, sample.event == PROVEN_EVENT)
+        post: sample.event == PROVEN_EVENT
         for sample in (*read_posts(), *read_posts(PROVEN_POSTS))
         if isinstance(post := read_post(as_message(sample)), Post)
     }
-    sieve = newsift_package.Sieve([json.loads(read_articles()[PROVEN_EVENT])])
-    posts = [post for post, _ in samples.values()]
-    matches = [
-        Candidate(post, row["score"])
-        for post, row in zip(posts, sieve([post.text for post in posts]), strict=True)
-        if row["matched"]
-    ]
+    texts = [as_text(post, context.compare).text for post in samples]
+    scores = proposal.profile.vector.scores(context.enc.posts(texts)).tolist()
+    [threshold] = proposal.thresholds[1]
+    return {
+        Candidate(post, score): samples[post]
+        for post, score in zip(samples, scores, strict=True) if score >= threshold
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("nonce", ["a", "b", "c"])
+def test_nineteen_right_answers_about_the_samples_prove_a_threshold(
+    proven_matches: dict[Candidate, bool], nonce: str
+) -> None:
+    confidence = confidence_of_version(0.9, 1)
     name = QueueName(nonce, "2026-03-01T10:00:00Z")
-    queue = CertifyQueue(matches, 0.8, confidence_of_version(0.9, 1), name)
+    queue = CertifyQueue([*proven_matches], 0.8, confidence, name)
     verdicts = dict[tuple[str, str], bool]()
     while queue.progress(verdicts).threshold is None:
         question = queue.next(verdicts)
         assert question is not None
-        post_id = question.candidate.post_id
-        verdicts[post_id] = samples[post_id][1]
+        verdicts[question.candidate.post_id] = proven_matches[question.candidate]
     assert len(verdicts) == 19
 
 

@@ -99,16 +99,16 @@ def slow_learn(
     entered = slow_best(w0, posts, authors, 10, labelled)
     cohesion = np.mean(slow_agreement(posts[entered])) if len(entered) > 1 else 0.0
     if burst or len(liked) >= 3:
-        beta = min((cohesion - 0.15) / 0.1, 1)
+        beta = min((cohesion - 0.2) / 0.1, 1)
     else:
-        beta = min((cohesion - 0.15) / 0.2, 0.3 if burst is False else 1)
+        beta = min((cohesion - 0.2) / 0.2, 0.3 if burst is False else 1)
     if beta <= 0:
         return base / np.sqrt(base @ base), []
     profile = base
     for _ in range(2):
         if profile is not base:
             entered = slow_best(profile, posts, authors, 20, labelled)
-        shares = [min(max((c - 0.15) / 0.2, 0), 1) for c in slow_agreement(posts[entered])]
+        shares = [min(max((c - 0.2) / 0.2, 0), 1) for c in slow_agreement(posts[entered])]
         added = np.array([s * post for s, post in zip(shares, posts[entered], strict=True)])
         profile = base + beta * added.sum(axis=0) / max(sum(shares), 1e-300)
     return profile / np.sqrt(profile @ profile), entered
