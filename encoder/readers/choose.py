@@ -44,12 +44,20 @@ def open_readers(model: Model, device: str, threads: int | None) -> Readers:
         backend, path = open_backend(model, device, threads)
         return Readers(backend, None, path, check_error(backend, model))
     skim, _ = open_backend(model, "cpu", threads)
-    path = "torch-cuda" if device == "cuda" or (device == "auto" and cuda_present()) else "onnx"
-    star = _star_reader(model.star, path)
-    error = star_error(star, model.star.check)
+    if device == "auto" and cuda_present():
+        try:
+            return _readers(skim, model.star, "torch-cuda")
+        except Exception as error:  # noqa: BLE001 - a driver can fail in any way
+            log.warning("the GPU is not used, the CPU reads instead: %s", one_line(str(error)))
+    return _readers(skim, model.star, "torch-cuda" if device == "cuda" else "onnx")
+
+
+def _readers(skim: Backend, star: Star, path: str) -> Readers:
+    reader = _star_reader(star, path)
+    error = star_error(reader, star.check)
     if error > CHECK_TOLERANCE:
         raise DeviceError(f"device: {path} computes vectors that are off by {error:.1e}")
-    return Readers(skim, star, path, error)
+    return Readers(skim, reader, path, error)
 
 
 def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backend, str]:

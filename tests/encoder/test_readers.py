@@ -1,5 +1,6 @@
 """An encoder with a star: two readers of posts in one space."""
 
+import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ import torch
 import encoder
 from encoder import Encoder
 from encoder.embeddings import Embeddings, unit_rows
-from encoder.errors import InputError, ModelError, NewsiftError
+from encoder.errors import DeviceError, InputError, ModelError, NewsiftError
 from encoder.model.star_settings import StarSettings
 from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32
@@ -138,6 +139,23 @@ def test_a_model_with_a_star_survives_its_directory(folder: Path, model: Model) 
     ):
         assert isinstance(mine, Embeddings)
         np.testing.assert_allclose(mine.dense, theirs.dense, atol=2e-2)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_gpu_that_cannot_be_used_leaves_reading_to_the_cpu(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, installed: bool
+) -> None:
+    monkeypatch.setattr(choose, "cuda_present", lambda: True)
+    if installed:
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    else:
+        monkeypatch.setitem(sys.modules, "torch", None)
+    with caplog.at_level(logging.WARNING, "newsift.encoder"):
+        with encoder.load(folder) as enc:
+            assert enc.path == "onnx"
+        assert len(caplog.records) == 1
+    with pytest.raises(DeviceError):
+        encoder.load(folder, device="cuda")
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda"])
