@@ -71,9 +71,9 @@ def print_background(fields: Row, as_json: bool) -> None:
 def background() -> None:
     """Build a background, the posts that automatic thresholds are computed from, or describe one.
 
-    A threshold is the score that one background post in 1,000 reaches (matching.background_rate).
-    The model ships everyday posts for this. Build a background of your own for a stream that
-    differs: news, another language, one community.
+    An automatic threshold is the score that one background post in 1,000 reaches
+    (matching.background_rate). The model ships everyday posts for this. Build a background of your
+    own for a stream that differs: news, another language, one community.
     """
 
 

@@ -45,7 +45,7 @@ function Profile({ data }) {
 // The labels that it can learn from; those that prove something teach nothing.
 function labelCount({ event, labels: { on, off } }) {
   if (!on && !off) {
-    return html`labels: none yet; judge <a href=${eventAddress(event, "judge")}>posts around the
+    return html`labels: none yet; judge${" "}<a href=${eventAddress(event, "judge")}>posts around the
       threshold</a>`;
   }
   return html`${plural(on + off, "label")}, ${number(on)} on and ${number(off)} off, of posts that prove
@@ -75,7 +75,7 @@ function Learn({ data, session }) {
   const fields = html`<fieldset><legend>From its seeds, everyday posts and, of the ${where},</legend>
     ${spans.map(choice)}
     <label class="choice"><input type="checkbox" checked=${labels}
-      onChange=${(change) => setLabels(change.target.checked)} /> and from ${labelCount(data)}</label>
+      onChange=${(change) => setLabels(change.target.checked)} /> <span>and from ${labelCount(data)}</span></label>
     <p class="row"><${Button} run=${begin} disabled=${!!busy}>See what it would learn<//>
       <span class="quiet">Nothing is published before you have seen it.</span></p>
     ${paragraph("quiet", other)}</fieldset>`;

@@ -125,7 +125,7 @@ export default function Matches({ event, session, filters: inAddress }) {
   return html`<div class="row tools">
     <${Filters} now=${filters} data=${data} change=${filter} isFile=${session.is_file} />
     <div class="row bar" ref=${top}>
-      <${Count} data=${data} count=${stories.length} isFile=${session.is_file} />
+      <${Count} data=${data} count=${stories.length} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
       <${Button} run=${save}>Save all with my labels<//>
@@ -142,11 +142,10 @@ export default function Matches({ event, session, filters: inAddress }) {
       ${" "}<kbd>p</kbd> pause</p>`;
 }
 
-function Count({ data, count, isFile }) {
+function Count({ data, count }) {
   if (!data) return html`<span class="grow"></span>`;
   return html`<span class="grow quiet">
     ${plural(Math.max(data.total, count), "story", "stories")}${data.ready ? "" : ", still reading"}
-    ${!isFile && data.since && html`, since <${Time} at=${data.since} />`}
     ${data.error && html` <span class="bad">the topic is not followed: ${data.error}</span>`}</span>`;
 }
 

@@ -30,9 +30,10 @@ function Choice({ test, choose }) {
     <${Select} label="to be" options=${CONFIDENCES} value=${confidence}
       set=${(text) => choose([precision, +text])} /> sure.</p>`;
   const matches = plural(result.matches, "match", "matches");
-  const takes = `At best ${plural(result.at_best, "label")}, for the highest scores, and
-    ${number(result.for_all)} for all ${matches}, if none is off. Usually some are: then it takes more, or
-    less can be proven.`;
+  const first = result.at_best < result.for_all ? `for the highest scores, and
+    ${number(result.for_all)} ` : "";
+  const takes = `At best ${plural(result.at_best, "label")}, ${first}for all ${matches}, if none is off.
+    Usually some are: then it takes more, or less can be proven.`;
   const few = `At best it would take ${plural(result.at_best, "label")}, and of ${matches} too few can be
     drawn. Choose less, or read them all.`;
   const need = paragraph("", result.for_all ? takes : result.matches > 0 && few);
@@ -92,7 +93,7 @@ export function Proof({ event, test, again, session }) {
     ${paragraph("quiet", isProven && result.more && lower)}
     ${paragraph("quiet", !isProven && result.labels > 0 &&
       `${number(result.on)} of ${plural(result.labels, "label")} on the event so far.`)}
-    <${Rates} rates=${test.hourly} />
+    ${!done && html`<${Rates} rates=${test.hourly} />`}
     <${Promised} test=${test} />
     <${Button} kind="main" disabled=${disabled} run=${() => setConfirming(true)}>
       ${done ? "Published" : "Publish this threshold"}<//>

@@ -13,10 +13,11 @@ const NEAR_REFRESH_MS = 10000;
 const TABLE_ROWS = 24;
 const SCORES_PARTS = ["matches", "labels", "seeds", "events"];
 
-const span = (hours) =>
-  hours < 1.5
-    ? plural(Math.max(1, Math.round(60 * hours)), "minute")
-    : plural(Math.round(hours), "hour");
+const span = (hours) => {
+  if (hours >= 1.5) return plural(Math.round(hours), "hour");
+  const minutes = Math.round(60 * hours);
+  return minutes > 1 ? plural(minutes, "minute") : "minute";
+};
 const promiseWords = ({ precision, confidence }) =>
   `${percent(precision)} of the matches on the event, at ${percent(confidence)} confidence`;
 
