@@ -124,13 +124,12 @@ def answer(desk: DeskProcess) -> None:
     desk.call("judge/answer", **queue, **post, verdict="on")
 
 
-def threshold(desk: DeskProcess) -> float | None:
-    """That the labels show, if they are enough."""
+def evidence(desk: DeskProcess) -> Any:
+    """What the labels show."""
     question = f"judge/promise-test?{urlencode(PROMISE | {'event': EVENT})}"
     while "result" not in (test := desk.call(question)):
         time.sleep(0.1)  # until the desk has read the control topic
-    result: float | None = test["result"]["threshold"]
-    return result
+    return test["result"]
 
 
 def walks() -> Iterator[tuple[str, list[str]]]:
@@ -164,11 +163,11 @@ def walks() -> Iterator[tuple[str, list[str]]]:
         walk.match(2 + len(copies) // 2, *copies)
         desk = walk.start("newsift", "desk", "--port", "0")
         stack.callback(desk.kill)
-        while threshold(desk) is None:
+        while evidence(desk)["threshold"] is None:
             answer(desk)
         idle = walk.idle(desk)
         desk.process.send_signal(FORGET)
         answer(desk)
-        desk.call("judge/promise", event=EVENT, threshold=threshold(desk), **PROMISE)
+        desk.call("judge/promise", event=EVENT, evidence=evidence(desk)["version"], **PROMISE)
         label = files_of(walk.codes(desk) - idle)
         yield "one label, from the answer to a promise,", label

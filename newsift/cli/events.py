@@ -23,7 +23,7 @@ from newsift.operations.events import (
     lowest_and_highest,
     require_event,
 )
-from newsift.operations.messages import notify, notify_version
+from newsift.operations.messages import capture, notify, notify_version
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import (
     LearnOptions,
@@ -43,7 +43,10 @@ from newsift.operations.promises import (
     event_rows,
     promise_row,
     read_evidence,
+    read_pass_rates,
+    report_promise,
     require_profile,
+    require_version,
     set_promise,
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
@@ -359,7 +362,11 @@ def promise(
             click.echo(_evidence_text(target, evidence))
         consent = _confirm_threshold(profile, evidence, yes)
         if consent:
-            set_promise(topic, state, context, profile, target, evidence)
+            with capture():  # it has said already which labels are refused
+                now = read_evidence(cluster, config, profile, target, start)
+            require_version(evidence.version, now)
+            event = set_promise(topic, state, context, profile, target, evidence)
+            report_promise(event, read_pass_rates(cluster, context)(event.profile or profile))
             notify_version(state)
     if as_json:
         print_json([promise_row(name, target, evidence, consent)])

@@ -149,11 +149,11 @@ class Session:
         return key
 
     def _show(self, question: Question) -> None:
-        post, match = question.candidate.post, self._frozen.matches.get(question.candidate.post_id)
+        post, row = question.candidate.post, self._frozen.matches.get(question.candidate.post_id)
         text = as_text(post).text
-        colour, why = use_colour(), match.match.why if match else ()
+        colour, why = use_colour(), row.best.why if row else ()
         score = f"{question.candidate.score:.3f}"
-        score += f" (threshold {match.match.threshold:.3f})" if match else " (below the threshold)"
+        score += f" (threshold {row.threshold:.3f})" if row else " (below the threshold)"
         head = [score, post.platform, post.author, post.created_at, post.url]
         click.echo(f"\n{'  '.join(one_line(part) for part in head if part)}")
         paragraphs = [line for line in map(one_line, text.splitlines()) if line]

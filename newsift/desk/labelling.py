@@ -19,7 +19,7 @@ import msgspec
 from encoder.errors import InputError
 from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
-from newsift.desk.period import Period, StreamPeriod
+from newsift.desk.period import Period
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.files.deletions import has_content, without_content
 from newsift.operations.labels import (
@@ -34,7 +34,7 @@ from newsift.operations.labels import (
 from newsift.operations.messages import capture
 from newsift.operations.times import now_text
 from newsift.statistics.labels import Goal, Label, Verdict
-from newsift.statistics.queues import Question
+from newsift.statistics.queues import Question, ScoredPost
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
@@ -99,8 +99,9 @@ class LabelSession:
         question = self._queue.next(verdicts)
         if question is None or not self._is_deleted(question.candidate.post_id):
             return question
-        post = without_content(question.candidate.post)
-        return replace(question, candidate=replace(question.candidate, post=post))
+        asked = question.candidate
+        bare = ScoredPost(without_content(asked.post), asked.score, asked.group)
+        return replace(question, candidate=bare)
 
     def state(self) -> State:
         """The question, the next one for each answer, and the progress."""
@@ -175,12 +176,11 @@ class LabelSession:
         if question is None:
             return None
         candidate = question.candidate
-        match = self._frozen.matches.get(candidate.post_id)
-        why = match.match.why[:MAX_WHY_TOKENS] if match else ()
-        return post_fields(candidate.post) | {
+        post, row = candidate.post, self._frozen.matches.get(candidate.post_id)
+        return post_fields(post) | {
             "score": candidate.score,
-            "threshold": match.match.threshold if match else None,
-            "why": why if has_content(candidate.post) else (),
+            "threshold": row.threshold if row else None,
+            "why": row.best.why[:MAX_WHY_TOKENS] if row and has_content(post) else (),
         }
 
 
@@ -227,10 +227,9 @@ class LabelQueues:
 
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
-        period: Period | None = None, clock: Clock = time.monotonic,
-        is_deleted: IsDeleted = lambda _: False,
+        period: Period, clock: Clock = time.monotonic,
     ) -> None:  # fmt: skip
-        self._is_deleted, self._period = is_deleted, period or StreamPeriod()
+        self._period = period
         self.outbox = LabelOutbox(config)
         self._config, self._mirrors, self._executor = config, mirrors, executor
         self._clock, self._lock = clock, Lock()
@@ -239,8 +238,9 @@ class LabelQueues:
         self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
     def queue(self, key: QueueKey) -> LabelSession | None:
-        """Returns None while it or too many others are drawn, or posts are matched again."""
-        if not self._period.is_settled(self._mirrors.control.offset):
+        """Returns None while matches are read, it or too many others are drawn."""
+        is_settled = self._period.is_settled(self._mirrors.control.offset)
+        if not (self._mirrors.has_matches() and is_settled):
             return None
         with self._lock:
             active = self._active.get(key)
@@ -315,16 +315,17 @@ class LabelQueues:
         period = self._period.version
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
-            begin = self._period.file_begin(self._config.topics.matches)
             request = QueueRequest(
-                key.event, key.by, key.kind, self._period.since, self._nonce, begin=begin,
-                goal=key.goal,
+                key.event, key.by, key.kind, self._period.since, self._nonce,
+                is_file=self._period.is_file, goal=key.goal,
             )  # fmt: skip
+            rows = self._mirrors.matches.draw_rows(key.event)
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            queue = freeze_queue(cluster, self._config, request, labels, profile)
+            queue = freeze_queue(cluster, self._config, request, rows, labels, profile)
             frozen = replace(queue, period=period)
         answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
         return LabelSession(
-            frozen, answers, messages, replaced_because, self._clock(), self._is_deleted
-        )
+            frozen, answers, messages, replaced_because, self._clock(),
+            self._mirrors.matches.is_deleted,
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""In-memory mirrors of the control and label topics, and the thread that follows a topic."""
+"""In-memory mirrors of the topics of seeds, labels and matches, and the thread that follows one."""
 
 import logging
 import time
@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 from typing import Any, Generic, NamedTuple, Protocol
 
+from newsift.desk.matches import MatchMirror
+from newsift.desk.period import Period
 from newsift.desk.threads import PATIENCE_S, failure_text
 from newsift.statistics.labels import LabelReducer, LabelState
 from worker.config import Config
@@ -180,7 +182,7 @@ class TopicMirror(Generic[StateT]):
 
 
 class TopicMirrors:
-    def __init__(self, config: Config, on_change: Callable[..., None]) -> None:
+    def __init__(self, config: Config, period: Period, on_change: Callable[..., None]) -> None:
         """`on_change` is called with the parts of the desk that have changed."""
         self._topics, limits = config.topics, config.limits
         seeds, labels = self._topics.seeds, self._topics.labels
@@ -198,6 +200,11 @@ class TopicMirrors:
 
         self.seeds_follower = follower(seeds, self._control, "seeds", "events")
         self.labels_follower = follower(labels, self._labels, "labels")
+        # a post that is deleted is no more asked about
+        self.matches = MatchMirror(config, period, lambda: on_change("labels"))
+        self.matches_follower = TopicFollower(
+            config, self._topics.matches, self.matches, lambda: on_change("matches")
+        )
 
     @property
     def control(self) -> ControlState:
@@ -207,8 +214,25 @@ class TopicMirrors:
     def labels(self) -> LabelState:
         return self._labels.state()
 
+    def has_matches(self) -> bool:
+        """False while the matches of the day are read for the first time; raises if they cannot."""
+        follower = self.matches_follower
+        if follower.error not in ("", NOT_READ):
+            raise BrokerError(follower.error)
+        return follower.ready.is_set()
+
+    def unread(self) -> dict[str, str]:
+        """The topics that cannot be read, and why."""
+        labels = self.labels_follower
+        errors = {
+            self._topics.matches: self.matches_follower.error,
+            self._topics.seeds: self.seeds_follower.error,
+            self._topics.labels: "" if labels.missing else labels.error,  # the first label makes it
+        }
+        return {topic: error for topic, error in errors.items() if error not in ("", NOT_READ)}
+
     def catch_up(self, cluster: TopicReader) -> None:
-        """Returns once both states hold what the topics hold now."""
+        """Returns once the states of seeds and labels hold what the topics hold now."""
         for follower, topic in (
             (self.seeds_follower, self._topics.seeds),
             (self.labels_follower, self._topics.labels),
@@ -225,9 +249,9 @@ class TopicMirrors:
             raise BrokerError(why)
 
     def start(self) -> None:
-        self.seeds_follower.start()
-        self.labels_follower.start()
+        for follower in (self.seeds_follower, self.labels_follower, self.matches_follower):
+            follower.start()
 
     def stop(self) -> None:
-        self.seeds_follower.stop()
-        self.labels_follower.stop()
+        for follower in (self.seeds_follower, self.labels_follower, self.matches_follower):
+            follower.stop()

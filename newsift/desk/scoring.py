@@ -12,7 +12,7 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.errors import NewsiftError
 from encoder.model.weights import F32
-from newsift.desk.matches import MatchStore
+from newsift.desk.matches import MatchMirror
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.period import FilePeriod, Period, StreamPeriod
 from newsift.desk.threads import TimedCache
@@ -20,6 +20,7 @@ from newsift.files.deletions import has_content
 from newsift.operations.cluster_status import StreamRate, count_processed, read_stream_rate
 from newsift.operations.events import EventState, require_event
 from newsift.operations.labels import request_near_answers
+from newsift.operations.matches import MatchRow
 from newsift.operations.messages import capture
 from newsift.operations.model_context import ModelContext
 from newsift.operations.times import now_ms
@@ -27,7 +28,7 @@ from newsift.operations.workers import kafka_cluster_id
 from newsift.statistics.estimates import DrawnLabels, LabelledScore, weigh_draws
 from newsift.statistics.labels import Label, joint_verdicts, unanimous_verdicts
 from newsift.statistics.pass_rates import ScoredMatch
-from newsift.statistics.queues import Candidate, current_queue, draw_order
+from newsift.statistics.queues import current_queue, draw_order
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
@@ -172,9 +173,8 @@ def make_measure(context: ModelContext, view: ControlView, name: str) -> Measure
 class ScoredStory:
     """The first post of a story that was compared with the present seeds or profile."""
 
-    candidate: Candidate
+    row: MatchRow
     match: ScoredMatch
-    at: int  # milliseconds; when the match came, and 0 in a file, where all have come
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,33 +185,29 @@ class ScoredMatches:
     since: int
 
 
-def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
+def scored_matches(matches: MatchMirror, measure: Measure) -> ScoredMatches:
     event = measure.event.name
-    stories = store.stories(event)
+    stories = matches.stories(event)
     newest = stories[-MAX_STORIES:]
     result: list[ScoredStory] = []
-    since = store.since
-    if len(newest) < len(stories) or store.counts(event).all_posts > sum(s.count for s in stories):
+    since = matches.since
+    counted = sum(len(story.rows) for story in stories)
+    if len(newest) < len(stories) or matches.counts(event).all_posts > counted:
         # A file need not be in the order of its times: of no time are all matches known.
         oldest = min((story.first.at for story in newest), default=0)
-        since = max(since, store.period.now() if store.period.is_file else oldest)
+        since = max(since, matches.period.now() if matches.period.is_file else oldest)
     for story in newest:
-        for row in list(story.rows.values()):
+        for row in story.rows:
             if row.has_link:
                 continue
-            record = row.record
-            best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
-            threshold = measure.threshold_of.get((best.seed_id, best.seed_version))
+            threshold = measure.threshold_of.get(row.seed)
             if threshold is None:
                 since = max(since, row.at + 1)  # it was compared with something else
                 continue
-            post = Post(record.post.id, record.post.platform, "")  # without its text, to save room
-            is_hidden = best.threshold > threshold + THRESHOLD_TOLERANCE
-            hidden_below = best.threshold if is_hidden else -inf
-            match = ScoredMatch(best.score, row.at, story.count, hidden_below)
-            candidate = Candidate(post, best.score, row.group)
-            came_at = 0 if store.period.is_file else milliseconds(utc(record.processed_at))
-            result.append(ScoredStory(candidate, match, came_at))
+            is_hidden = row.threshold > threshold + THRESHOLD_TOLERANCE
+            hidden_below = row.threshold if is_hidden else -inf
+            match = ScoredMatch(row.score, row.at, len(story.rows), hidden_below)
+            result.append(ScoredStory(row, match))
             break
     return ScoredMatches(tuple(result), since)
 
@@ -219,13 +215,13 @@ def scored_matches(store: MatchStore, measure: Measure) -> ScoredMatches:
 def drawn_labels(matches: ScoredMatches, labels: Sequence[Label]) -> DrawnLabels:
     """Labels drawn at random among the matches of the newest draw."""
     certifying = [label for label in labels if label.drawn == "certify"]
-    name = current_queue(certifying, {story.candidate.post_id for story in matches.stories})
+    name = current_queue(certifying, {story.row.post_id for story in matches.stories})
     until = milliseconds(utc(name.until)) if name else -1
-    candidates = [story.candidate for story in matches.stories if story.at <= until]
-    order, verdict_of = draw_order(candidates), unanimous_verdicts(certifying)
+    rows = [story.row for story in matches.stories if story.row.came <= until]
+    order, verdict_of = draw_order(rows), unanimous_verdicts(certifying)
     return weigh_draws(
-        [candidate.score for candidate in order],
-        [verdict_of.get(candidate.post_id) for candidate in order],
+        [row.score for row in order],
+        [verdict_of.get(row.post_id) for row in order],
     )
 
 
@@ -235,11 +231,11 @@ class EventScores:
     From several threads: two may compute the same result at once.
     """
 
-    def __init__(self, store: MatchStore, model: DeskModel) -> None:
-        self._store, self._model, self._lock = store, model, Lock()
+    def __init__(self, mirror: MatchMirror, model: DeskModel) -> None:
+        self._mirror, self._model, self._lock = mirror, model, Lock()
         self._view: ControlView | None = None
         self._measures: dict[str, Measure] = {}  # of this view
-        self._matches = lru_cache(8)(lambda measure, _number: scored_matches(store, measure))
+        self._matches = lru_cache(8)(lambda measure, _version: scored_matches(mirror, measure))
         self._scores = lru_cache(16)(lambda measure, texts: measure.scores(texts).tolist())
 
     def measure(self, event: str) -> Measure:
@@ -259,13 +255,13 @@ class EventScores:
         return measure
 
     def matches(self, measure: Measure) -> ScoredMatches:
-        return self._matches(measure, self._store.counts(measure.event.name).number)
+        return self._matches(measure, self._mirror.version(measure.event.name))
 
     def labelled_scores(
         self, measure: Measure, matches: ScoredMatches, labels: Sequence[Label]
     ) -> tuple[LabelledScore, ...]:
         """The posts that were labelled last; a deleted one only where its match has its score."""
-        scores = {story.candidate.post_id: story.candidate.score for story in matches.stories}
+        scores = {story.row.post_id: story.row.score for story in matches.stories}
         newest = sorted(labels, key=lambda label: milliseconds(utc(label.at)), reverse=True)
         posts: dict[PostId, Post] = {}
         for label in newest:

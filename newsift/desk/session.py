@@ -6,11 +6,9 @@ from newsift.desk.export import Exports
 from newsift.desk.file_stream import FileStream
 from newsift.desk.health import HealthMonitor
 from newsift.desk.labelling import LabelQueues
-from newsift.desk.matches import MatchStore
-from newsift.desk.mirrors import NOT_READ, TopicFollower, TopicMirrors
+from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.model import DeskModel
 from newsift.desk.period import Period, StreamPeriod
-from newsift.desk.promise_tests import PromiseTests
 from newsift.desk.scoring import EventScores, StreamMonitor
 from newsift.desk.seed_editor import SeedEditor
 from newsift.desk.threads import DaemonExecutor
@@ -30,23 +28,14 @@ class Desk:
         self.period = period = period or StreamPeriod()
         self.changes = changes = Changes()
         self.executor = DaemonExecutor(MAX_CALLS)
-        self.mirrors = mirrors = TopicMirrors(config, changes.notify)
+        self.mirrors = mirrors = TopicMirrors(config, period, changes.notify)
         self.model = DeskModel(
             config, lambda: mirrors.control, lambda: changes.notify("events", "seeds")
         )
-        self.matches = MatchStore(
-            config, lambda: {seed.event for seed in mirrors.control.seeds.values()}, period,
-            on_deletion=lambda: changes.notify("labels"),
-        )  # fmt: skip
-        self.matches_follower = TopicFollower(
-            config, config.topics.matches, self.matches, lambda: changes.notify("matches")
-        )
+        self.matches = mirrors.matches
         self.stream = StreamMonitor(config, period)
         self.scores = EventScores(self.matches, self.model)
-        self.promise_tests = PromiseTests(config, period)
-        self.queues = LabelQueues(
-            config, mirrors, self.executor, period, is_deleted=self.matches.is_deleted
-        )
+        self.queues = LabelQueues(config, mirrors, self.executor, period)
         self.editor = SeedEditor(config)
         self.training = Training(
             config, self.model, mirrors, self.editor, self.executor,
@@ -54,22 +43,20 @@ class Desk:
         )  # fmt: skip
         self.exports = Exports(config)
         self.file: FileStream | None = None  # whose posts are the stream, without Kafka
-        self.health = HealthMonitor(config, self._unread, lambda: len(mirrors.control.refused))
+        self.health = HealthMonitor(config, mirrors.unread, lambda: len(mirrors.control.refused))
 
     def start(self) -> None:
         self.model.start()
         self.mirrors.start()
-        self.matches_follower.start()
 
     def stop(self) -> None:
         """May be called without `start`."""
         self.mirrors.stop()
-        self.matches_follower.stop()
         self.queues.outbox.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
         """The share that matches of the last hour's posts, or of the file's; None if unknown."""
-        follower = self.matches_follower
+        follower = self.mirrors.matches_follower
         if profile is None or follower.error or not follower.ready.is_set():
             return None
         count = self.matches.pass_count(profile.event, profile.version)
@@ -84,13 +71,3 @@ class Desk:
     def require_settled(self) -> None:
         if not self.is_settled:
             raise InputError("the posts of the file are being matched again; wait until they are")
-
-    def _unread(self) -> dict[str, str]:
-        """The topics that the desk cannot read, and why."""
-        topics, labels = self.config.topics, self.mirrors.labels_follower
-        errors = {
-            topics.matches: self.matches_follower.error,
-            topics.seeds: self.mirrors.seeds_follower.error,
-            topics.labels: "" if labels.missing else labels.error,  # the first label creates it
-        }
-        return {topic: error for topic, error in errors.items() if error not in ("", NOT_READ)}

@@ -12,25 +12,23 @@ from encoder.errors import InputError
 from newsift.files.deletions import DeletedPosts, without_content
 from newsift.operations.deletions import read_deletions
 from newsift.operations.labels import (
-    EventMatch,
     FrozenQueue,
     QueueRequest,
-    event_match,
     freeze_queue,
-    redact_deleted,
     request_near_answers,
     without_deleted,
 )
+from newsift.operations.matches import MatchRow, match_rows, read_matches
 from newsift.operations.messages import notify
 from newsift.statistics.count_draw import FramePosts, draw_posts, frame_key, plan_strata
 from newsift.statistics.count_frame import CountFrame, CountSeries, count_series, frames_of
 from newsift.statistics.labels import CountDraw, Label, QueueName
-from newsift.statistics.queues import Candidate, CountQueue, Question, Queue
+from newsift.statistics.queues import Candidate, CountQueue, Question, Queue, ScoredPost
 from worker.config import Config
 from worker.kafka.reading import TopicReader
 from worker.match.reservoir import NearMiss, Stratum, merge_strata
 from worker.posts.outcome import PostId
-from worker.posts.times import HOUR_MS, LAST_MS, milliseconds, rfc3339, utc
+from worker.posts.times import HOUR_MS, LAST_MS, rfc3339
 from worker.seeds.profile import Profile
 
 MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 100 MB
@@ -38,7 +36,7 @@ ScoredBy = tuple[str, str]  # seed set and model
 
 
 @dataclass(slots=True)
-class MatchRows:
+class CountedMatches:
     """An event's matches without their texts, in the order of the topic."""
 
     keys: "array[int]" = field(default_factory=lambda: array("Q"))
@@ -49,16 +47,13 @@ class MatchRows:
     scorings: "array[int]" = field(default_factory=lambda: array("l"))
     names: dict[ScoredBy, int] = field(default_factory=dict)
 
-    def add(self, match: EventMatch, nonce: str) -> None:
-        record, name = match.record, match.candidate.group
-        key = frame_key(match.candidate.post_id, nonce)
-        self.keys.append(key)
-        self.scores.append(match.candidate.score)
-        self.times.append(min(max(record.source.timestamp, -1), LAST_MS))
-        self.groups.append(frame_key(name, nonce) if name else key)
-        self.processed.append(milliseconds(utc(record.processed_at)))
-        scored_by = record.seed_set, record.model
-        self.scorings.append(self.names.setdefault(scored_by, len(self.names)))
+    def add(self, row: MatchRow, nonce: str) -> None:
+        self.keys.append(frame_key(row.post_id, nonce))
+        self.scores.append(row.score)
+        self.times.append(row.at)
+        self.groups.append(frame_key(row.group, nonce))
+        self.processed.append(row.came)
+        self.scorings.append(self.names.setdefault(row.scored_by, len(self.names)))
 
     @property
     def newest(self) -> tuple[ScoredBy, int]:
@@ -81,13 +76,15 @@ class EventPosts:
     def __init__(self, cluster: TopicReader, config: Config, event: str) -> None:
         self._cluster, self._config, self._event = cluster, config, event
 
-    def matches(self, since: int) -> Iterator[EventMatch]:
+    def matches(self, since: int) -> Iterator[MatchRow]:
         topic = self._config.topics.matches
         for batch in self._cluster.read(topic, self._cluster.offsets_at(topic, since)):
-            yield from filter(None, (event_match(message.value, self._event) for message in batch))
+            for row in chain.from_iterable(match_rows(message, LAST_MS) for message in batch):
+                if row.event == self._event and not row.has_link:
+                    yield row
 
-    def rows(self, since: int, nonce: str) -> MatchRows:
-        rows = MatchRows()
+    def rows(self, since: int, nonce: str) -> CountedMatches:
+        rows = CountedMatches()
         for match in self.matches(since):
             rows.add(match, nonce)
             if len(rows.keys) > MAX_FRAME_POSTS:
@@ -99,12 +96,12 @@ class EventPosts:
 
     def drawn(
         self, since: int, nonce: str, keys: Container[int], deleted: DeletedPosts
-    ) -> dict[int, EventMatch]:
+    ) -> dict[int, MatchRow]:
         """The matches with these keys, each at its first; deleted ones without their content."""
-        found: dict[int, EventMatch] = {}
-        for match in self.matches(since):
-            if (key := frame_key(match.candidate.post_id, nonce)) in keys:
-                found.setdefault(key, redact_deleted(match, deleted, self._event))
+        found: dict[int, MatchRow] = {}
+        for row in self.matches(since):
+            if (key := frame_key(row.post_id, nonce)) in keys and key not in found:
+                found[key] = row.without_content() if row.post_id in deleted else row
         return found
 
     def deletions(self, since: int) -> DeletedPosts:
@@ -145,7 +142,9 @@ def draw_queue(
     seeds and model; else a new one begins.
     """
     if request.kind != "count":
-        return freeze_queue(cluster, config, request, labels, profile)
+        log = read_matches(cluster, config, request.start, request.event)
+        matches = log.draw_rows(request.event)
+        return freeze_queue(cluster, config, request, matches, labels, profile)
     source, frames = EventPosts(cluster, config, request.event), frames_of(labels)
     for frame in frames[:1]:
         rows = source.rows(frame.since, frame.nonce)
@@ -195,13 +194,14 @@ def _freeze(
     questions = list[Question]()
     for post in drawn:
         size, labels = frame.strata[post.stratum]
+        candidate: Candidate
         if post.stratum == "near":
             miss = near[post.number]
             is_deleted = (miss.post.platform, miss.post.id) in deleted
             shown = without_content(miss.post) if is_deleted else miss.post
-            candidate, timestamp = Candidate(shown, miss.score), miss.timestamp
-        elif match := found.get(int(posts.keys[post.number])):
-            candidate, timestamp = match.candidate, match.record.source.timestamp
+            candidate, timestamp = ScoredPost(shown, miss.score), miss.timestamp
+        elif row := found.get(int(posts.keys[post.number])):
+            candidate, timestamp = row, row.at
         else:
             continue
         questions.append(
@@ -211,7 +211,7 @@ def _freeze(
                 CountDraw(post.stratum, post.posts, timestamp, frame.frozen),
             )
         )  # fmt: skip
-    matches = {match.candidate.post_id: match for match in found.values()}
+    matches = {row.post_id: row for row in found.values()}
     return FrozenQueue(CountQueue(questions, frame.nonce), matches, profile, frame.scored_by)
 
 

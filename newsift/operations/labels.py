@@ -1,6 +1,5 @@
 """The labels topic, and label queues made of an event's matches and near misses."""
 
-from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +10,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from newsift.files.deletions import DeletedPosts, redact, without_content
-from newsift.files.rows import parse_match_record
-from newsift.operations.deletions import add_deletions, read_deletions
+from newsift.files.deletions import DeletedPosts, without_content
+from newsift.operations.deletions import read_deletions
 from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
+from newsift.operations.matches import MatchRow, newest_profile
 from newsift.operations.messages import notify
 from newsift.operations.times import now_text
 from newsift.operations.workers import (
@@ -40,24 +39,21 @@ from newsift.statistics.queues import (
     LearnQueue,
     Question,
     Queue,
+    ScoredPost,
     chosen_goal,
     current_queue,
 )
 from worker.config import Config
-from worker.kafka.reading import Offsets, TopicReader, connected
+from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
-from worker.match.records import Match, MatchRecord
 from worker.match.reservoir import NearAnswer, merge_strata
 from worker.metrics.address_file import WorkerAddress
 from worker.posts.outcome import PostId
 from worker.posts.times import milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
-from worker.seeds.record import PROFILE_PREFIX
 
 LABEL_HEADERS = (("schema", SCHEMA.encode()),)
 MAX_REFUSED_SHOWN = 10
-MAX_MATCHES = 20_000
-MAX_MATCHES_BYTES = 2**27
 NEAR_ANSWER_S = 5.0
 REMEDY = "desk.workers names the workers"
 NO_CANDIDATES = {
@@ -121,99 +117,6 @@ def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple
     return LabelTopic(cluster, config).state().event_labels(event)
 
 
-@dataclass(frozen=True, slots=True)
-class EventMatch:
-    """The best match of a record with the event's seeds."""
-
-    candidate: Candidate
-    match: Match
-    record: MatchRecord
-    at: int  # milliseconds; when the match came, and 0 in a file, where all have come
-
-    @property
-    def is_deleted(self) -> bool:
-        return self.record.deleted is True
-
-    @property
-    def profile(self) -> tuple[str, str]:
-        """The id and version of the profile that matched; empty for seeds."""
-        name = self.match.seed_id
-        return (name, self.match.seed_version) if name.startswith(PROFILE_PREFIX) else ("", "")
-
-
-def read_event_matches(
-    cluster: TopicReader, config: Config, event: str, start: int, begin: Offsets | None = None
-) -> OrderedDict[PostId, EventMatch]:
-    """Each post that matches the event since then, in order, by the profile of the newest match.
-
-    A promise is of one profile: matches of another one, or of the seeds, are left out. A post that
-    was compared again with a new profile counts at its first match with that profile. Deleted posts
-    are among them, without their content. The matches of a file come by falling score, so that a
-    higher threshold leaves the first of a story first.
-    """
-    topic, more, deleted = config.topics.matches, 0, DeletedPosts()
-    matches = OrderedDict[tuple[PostId, tuple[str, str]], EventMatch]()  # by post and profile
-    sizes, room = deque[int](), MAX_MATCHES_BYTES
-    is_file = begin is not None
-    for batch in cluster.read(topic, begin or cluster.offsets_at(topic, start)):
-        add_deletions(batch, deleted)
-        for message in batch:
-            if (match := event_match(message.value, event, is_file)) is None:
-                continue
-            if matches.setdefault((match.candidate.post_id, match.profile), match) is not match:
-                continue
-            sizes.append(len(message.value or b""))
-            room -= sizes[-1]
-            while len(matches) > MAX_MATCHES or room < 0:
-                matches.popitem(last=False)
-                room += sizes.popleft()
-                more += 1
-    if more:
-        notify(f"older matches left out: {more:,}, there is room for the newest alone")
-    if not matches:
-        return OrderedDict()
-    # In a file all are of one time, and those of its profile, if it has one, come first.
-    newest = max(
-        matches.values(), key=lambda m: (is_file and m.profile[0] != "", m.record.processed_at)
-    )
-    newest_profile = OrderedDict(
-        (post_id, match)
-        for (post_id, profile), match in matches.items()
-        if profile == newest.profile
-    )
-    if left := len(matches) - len(newest_profile):
-        notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
-    pairs = [
-        (post_id, redact_deleted(match, deleted, event))
-        for post_id, match in newest_profile.items()
-    ]
-    if is_file:
-        pairs.sort(key=lambda pair: -pair[1].candidate.score)
-    return OrderedDict(pairs)
-
-
-def redact_deleted(match: EventMatch, deleted: DeletedPosts, event: str) -> EventMatch:
-    """Without the content of a post that was deleted."""
-    if match.candidate.post_id not in deleted:
-        return match
-    return _best_match(redact(match.record), event, match.at)
-
-
-def event_match(value: bytes | None, event: str, is_file: bool = False) -> EventMatch | None:
-    """The best match of a record with an event."""
-    record = parse_match_record(value)
-    if record is None or record.has_link or all(m.event != event for m in record.matches):
-        return None
-    at = 0 if is_file else milliseconds(utc(record.processed_at))
-    return _best_match(record, event, at)
-
-
-def _best_match(record: MatchRecord, event: str, at: int) -> EventMatch:
-    best = max((m for m in record.matches if m.event == event), key=lambda match: match.score)
-    group = record.group if isinstance(record.group, str) else ""
-    return EventMatch(Candidate(record.post, best.score, group), best, record, at)
-
-
 def request_near_answers(
     config: Config, event: str, cluster_id: Callable[[], str]
 ) -> list[NearAnswer]:
@@ -237,18 +140,18 @@ def _request_near_misses(worker: WorkerAddress, event: str) -> NearAnswer | None
     return None
 
 
-def merge_near_candidates(answers: Sequence[NearAnswer]) -> list[Candidate]:
+def merge_near_candidates(answers: Sequence[NearAnswer]) -> list[ScoredPost]:
     """Stratum by stratum."""
     strata = zip(*(answer.strata for answer in answers), strict=False)
     return [
-        Candidate(near.post, near.score) for parts in strata for near in merge_strata(parts).kept
+        ScoredPost(near.post, near.score) for parts in strata for near in merge_strata(parts).kept
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenQueue:
     queue: Queue
-    matches: Mapping[PostId, EventMatch]
+    matches: Mapping[PostId, MatchRow]
     profile: Profile | None
     scored_by: tuple[str | None, str | None] = None, None  # seed set and model of near misses
     period: int = 0  # of a file's desk: the pass over the posts that made the matches
@@ -267,7 +170,7 @@ class QueueRequest:
     start: int
     nonce: str
     labels: int = DEFAULT_COUNT_LABELS  # of a new draw for a count
-    begin: Offsets | None = None  # of the matches of a file, in the place of the start
+    is_file: bool = False  # of which no more matches come
     goal: Goal | None = None  # None: as the newest labels were to prove
 
     def is_answered_by(self, label: Label) -> bool:
@@ -277,30 +180,34 @@ class QueueRequest:
 
 
 def freeze_queue(
-    cluster: TopicReader, config: Config, request: QueueRequest, labels: Iterable[Label],
-    profile: Profile | None,
+    cluster: TopicReader, config: Config, request: QueueRequest, rows: Sequence[MatchRow],
+    labels: Sequence[Label], profile: Profile | None,
 ) -> FrozenQueue:  # fmt: skip
-    """The queue as it is now, without deleted posts that the judge has not answered."""
-    labels = list(labels)
-    matches = read_event_matches(cluster, config, request.event, request.start, request.begin)
+    """The queue of these matches, without deleted posts that the judge has not answered.
+
+    A promise is of one profile: matches of another one than the newest, or of the seeds, are left
+    out. Near misses are asked of the workers.
+    """
+    newest = newest_profile(rows)
+    matches = {row.post_id: row for row in rows if row.profile == newest}
+    if left := len(rows) - len(matches):
+        notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
     current = current_queue(labels, matches)
     nonce = current.nonce if current else request.nonce
     answered = {label.post_id for label in labels if request.is_answered_by(label)}
-    candidates = [
-        match.candidate
-        for post_id, match in matches.items()
-        if not match.is_deleted or post_id in answered
+    candidates: list[Candidate] = [
+        row for row in matches.values() if not row.is_deleted or row.post_id in answered
     ]
     if request.kind == "certify":
         goal = request.goal or chosen_goal(labels)
         target = PromiseTarget.for_profile(profile, *goal)
-        until = rfc3339(max((match.at for match in matches.values()), default=0))
+        until = rfc3339(max((row.came for row in matches.values()), default=0))
         name = QueueName(nonce, until, goal)
-        proven = None if request.begin is None else target.promised_from(profile)
+        proven = target.promised_from(profile) if request.is_file else None
         queue = CertifyQueue(candidates, target.precision, target.test_confidence, name, proven)
         return FrozenQueue(queue, matches, profile)
     answers = request_near_answers(config, request.event, lambda: cluster.cluster_id)
-    thresholds = [match.match.threshold for match in matches.values()][-1:]
+    thresholds = [row.threshold for row in matches.values()][-1:]
     thresholds += [answer.threshold for answer in answers if answer.edges]
     deleted = read_deletions(cluster, config)
     near = [post for post in merge_near_candidates(answers) if post.post_id not in deleted]
@@ -367,7 +274,8 @@ class AnswerLog:
     def answer(self, question: Question, verdict: Verdict) -> Label:
         """The label counts once the broker has it."""
         candidate = question.candidate
-        match = self._matches.get(candidate.post_id)
+        row = self._matches.get(candidate.post_id)
+        seed_set, model = row.scored_by if row else self._scored_by
         label = Label(
             label=verdict,
             event=self._event,
@@ -377,8 +285,8 @@ class AnswerLog:
             drawn=question.drawn,
             probability=question.probability,
             score=candidate.score,
-            seed_set=match.record.seed_set if match else self._scored_by[0],
-            model=match.record.model if match else self._scored_by[1],
+            seed_set=seed_set,
+            model=model,
             queue=question.queue,
             count=question.count,
         )

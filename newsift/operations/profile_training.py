@@ -39,7 +39,7 @@ from newsift.statistics.feedback import (
     learn,
 )
 from newsift.statistics.labels import Label, Verdict, joint_verdicts
-from newsift.statistics.queues import Candidate, is_certify_post
+from newsift.statistics.queues import ScoredPost, is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.links import linked_pairs
 from worker.match.readers import PostMatcher
@@ -70,8 +70,8 @@ class Comparison:
     after: PostMatcher
     read: int = 0  # posts
     passes: list[int] = field(default_factory=lambda: [0, 0])
-    new_matches: list[Candidate] = field(default_factory=list)  # the best
-    lost_matches: list[Candidate] = field(default_factory=list)  # the best
+    new_matches: list[ScoredPost] = field(default_factory=list)  # the best
+    lost_matches: list[ScoredPost] = field(default_factory=list)  # the best
 
     def add(self, posts: Sequence[Post], vectors: Embeddings) -> None:
         before, old_scores = match_posts(self.before, posts, vectors)
@@ -96,10 +96,10 @@ def links_to_seed(post: Post, seeds: SeedSet) -> bool:
 
 
 def _best_posts(
-    before: Sequence[Candidate], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
-) -> list[Candidate]:
+    before: Sequence[ScoredPost], posts: Sequence[Post], mask: NDArray[np.bool_], scores: F32
+) -> list[ScoredPost]:
     """One of each text."""
-    fresh = [Candidate(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
+    fresh = [ScoredPost(posts[n], float(scores[n])) for n in np.flatnonzero(mask).tolist()]
     by_text = {post.post.text: post for post in (*fresh, *before)}
     return nlargest(
         MAX_COMPARED_POSTS, by_text.values(), key=lambda post: (post.score, post.post.id)
@@ -481,6 +481,6 @@ def proposal_row(proposal: Proposal, is_published: bool) -> dict[str, Any]:
     }
 
 
-def _post_row(candidate: Candidate) -> dict[str, Any]:
+def _post_row(candidate: ScoredPost) -> dict[str, Any]:
     post, score = candidate.post, candidate.score
     return {"platform": post.platform, "id": post.id, "score": score, "text": post.text}

@@ -1,19 +1,20 @@
 """Promises of precision: evidence from labels, setting a promise, and whether it still holds."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import UNSET
 
 from encoder.embeddings import EVERY_POST
 from encoder.errors import InputError
-from newsift.files.rows import parse_match_record
 from newsift.operations.cluster_status import count_processed
 from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, require_event
-from newsift.operations.labels import EventMatch, read_event_labels, read_event_matches
+from newsift.operations.labels import read_event_labels
+from newsift.operations.matches import MatchRow, read_matches
 from newsift.operations.messages import notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import creation_fields, read_events
@@ -24,18 +25,20 @@ from newsift.statistics.labels import RANDOM_DRAWS, Label, unanimous_verdicts
 from newsift.statistics.promise import promise_lapses
 from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
+from worker.errors import ConflictError
 from worker.kafka.reading import TopicReader
-from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState
 from worker.text import plural
 
 MIN_POSTS_FOR_RATE = 1_000
+VERSION_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseEvidence:
+    version: str  # of what was weighed: another one may show something else
     threshold: float | None
     missing: int  # labels until more is proven, if none is wrong
     more: bool  # whether these matches can prove more
@@ -48,43 +51,42 @@ class PromiseEvidence:
 
 
 def weigh_evidence(
-    labels: Sequence[Label], matches: Mapping[PostId, EventMatch], profile: Profile,
-    target: PromiseTarget, is_file: bool = False,
+    labels: Sequence[Label], rows: Iterable[MatchRow], profile: Profile, target: PromiseTarget,
+    is_file: bool = False,
 ) -> PromiseEvidence:  # fmt: skip
-    """Counts random labels of matches from before the newest queue was frozen.
+    """Counts random labels of the profile's matches from before the newest queue was frozen.
 
     Nobody is asked about a deleted post, so it counts only if it has a label. Of a file, what was
     promised stays proven: its posts are the same, and those below the promised threshold match no
     more.
     """
     random_labels = [label for label in labels if label.drawn in RANDOM_DRAWS]
-    queue_name = current_queue(random_labels, matches)
-    profile_matches = [
-        match for match in matches.values() if match.profile == (profile.id, profile.version)
-    ]
+    rows = [row for row in rows if row.profile == (profile.id, profile.version)]
+    queue_name = current_queue(random_labels, {row.post_id for row in rows})
     if queue_name:
         until = milliseconds(utc(queue_name.until))
-        profile_matches = [match for match in profile_matches if match.at <= until]
+        rows = [row for row in rows if row.came <= until]
     verdicts = unanimous_verdicts(random_labels)
-    candidates = [
-        match.candidate
-        for match in profile_matches
-        if not match.is_deleted or match.candidate.post_id in verdicts
-    ]
-    judged = [verdicts[post.post_id] for post in candidates if post.post_id in verdicts]
+    candidates = [row for row in rows if not row.is_deleted or row.post_id in verdicts]
+    judged = [verdicts[row.post_id] for row in candidates if row.post_id in verdicts]
     proven = target.promised_from(profile) if is_file else None
     queue = CertifyQueue(
         candidates, target.precision, target.test_confidence, queue_name or UNSET, proven
     )
     progress = queue.progress(verdicts)
     at_best, for_all = queue.labels_if_none_is_off()
+    weighed = [
+        profile.version, proven, target.precision, target.confidence, target.version, queue_name,
+        [(row.post_id, row.group, row.score, verdicts.get(row.post_id)) for row in candidates],
+    ]  # fmt: skip
     return PromiseEvidence(
+        version=sha256(msgspec.json.encode(weighed)).hexdigest()[:VERSION_DIGITS],
         threshold=progress.threshold,
         missing=progress.missing,
         more=progress.next_match is not None,
         labels=len(judged),
         on=sum(judged),
-        matches=len(profile_matches),
+        matches=len(rows),
         out_of_reach=queue.out_of_reach(progress),
         at_best=at_best,
         for_all=for_all,
@@ -98,18 +100,14 @@ def read_pass_rates(
 
     A match of the last hour may be of an older post.
     """
-    topics, start = context.config.topics, now_ms() - HOUR_MS
+    start = now_ms() - HOUR_MS
     posts = count_processed(cluster, context.config, start)
-    passes: Counter[tuple[str, str]] = Counter()
-    for batch in cluster.read(topics.matches, cluster.offsets_at(topics.matches, start)):
-        for record in filter(None, (parse_match_record(message.value) for message in batch)):
-            if record.source.timestamp >= start and not record.has_link:
-                passes.update({(match.seed_id, match.seed_version) for match in record.matches})
+    log = read_matches(cluster, context.config, start)
 
     def rate(profile: Profile) -> float | None:
         if posts < MIN_POSTS_FOR_RATE:
             return None
-        return passes[profile.id, profile.version] / posts
+        return log.of(profile.event).pass_count(profile.version, now_ms()) / posts
 
     return rate
 
@@ -159,16 +157,15 @@ def require_profile(event: EventState) -> Profile:
 def read_evidence(
     cluster: TopicReader, config: Config, profile: Profile, target: PromiseTarget, start: int
 ) -> PromiseEvidence:
-    matches = read_event_matches(cluster, config, profile.event, start)
-    labels = read_event_labels(cluster, config, profile.event)
-    return weigh_evidence(labels, matches, profile, target)
+    rows = read_matches(cluster, config, start, profile.event).draw_rows(profile.event)
+    return weigh_evidence(read_event_labels(cluster, config, profile.event), rows, profile, target)
 
 
 def set_promise(
     topic: SeedTopic, state: ControlState, context: ModelContext, profile: Profile,
     target: PromiseTarget, evidence: PromiseEvidence,
-) -> None:  # fmt: skip
-    """Publishes the threshold and the promise; reports whether it holds."""
+) -> EventState:  # fmt: skip
+    """Publishes the threshold and the promise; returns the event afterwards."""
     assert evidence.threshold is not None
     row = profile.vector.as_row(context.enc.mix, context.enc.digest)
     skim = context.seed_set(state).skim_threshold_of(profile.id)
@@ -188,11 +185,24 @@ def set_promise(
         profile, threshold=evidence.threshold, promise=promise, before=before, skim_threshold=skim
     )
     topic.publish({profile.id.encode(): result.value(context.config.limits)}, state)
-    event = require_event(read_events(topic, context)[0], profile.event)
-    if event.profile is None:
-        return
-    why = lapse_reason(event, read_pass_rates(topic.cluster, context)(event.profile))
-    notify(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
+    return require_event(read_events(topic, context)[0], profile.event)
+
+
+def report_promise(event: EventState, rate: float | None) -> None:
+    """`rate` is the profile's pass rate."""
+    if event.profile is not None:
+        why = lapse_reason(event, rate)
+        notify(f"lapsed at once: {why}" if why else "set; the list of events says when it lapses")
+
+
+def require_version(shown: str, evidence: PromiseEvidence) -> None:
+    """Raises unless the evidence is what somebody has looked at."""
+    if evidence.version != shown:
+        now = f"{evidence.threshold:.4f}" if evidence.threshold else "no threshold"
+        raise ConflictError(
+            f"labels or matches have changed since you looked, and show {now} by now; look at it, "
+            "and promise that"
+        )
 
 
 def describe_missing(evidence: PromiseEvidence, is_file: bool = False) -> str:

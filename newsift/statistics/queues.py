@@ -8,6 +8,7 @@ train, so that no profile is judged by what it was made of.
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Protocol, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -22,11 +23,28 @@ CERTIFY_SHARE = 0.5
 SMALL_EVENT = 60  # so many matches are read in some minutes
 
 
+class Candidate(Protocol):
+    """A post that a queue may ask about."""
+
+    @property
+    def post_id(self) -> PostId: ...
+    @property
+    def post(self) -> Post: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def group(self) -> str:
+        """Of posts that say the same."""
+
+
+CandidateT = TypeVar("CandidateT", bound=Candidate)
+
+
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ScoredPost:
     post: Post
     score: float
-    group: str = ""  # of posts that say the same
+    group: str = ""
 
     @property
     def post_id(self) -> PostId:
@@ -38,9 +56,9 @@ def is_certify_post(post_id: PostId) -> bool:
     return int(draw_key(post_id)[-1], 16) % 2 == 0  # the order goes by the first digits
 
 
-def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
+def deduplicate(candidates: Iterable[CandidateT]) -> list[CandidateT]:
     """The first of each group, in the order given, and each post once."""
-    firsts: dict[str | PostId, Candidate] = {}
+    firsts: dict[str | PostId, CandidateT] = {}
     posts: set[PostId] = set()
     for candidate in candidates:
         if candidate.post_id not in posts:
@@ -50,8 +68,8 @@ def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def draw_order(
-    matches: Iterable[Candidate], nonce: str = "", certify: bool = True
-) -> list[Candidate]:
+    matches: Iterable[CandidateT], nonce: str = "", certify: bool = True
+) -> list[CandidateT]:
     """The distinct matches whose labels certify, or may train, in the order of the draw."""
     half = (match for match in deduplicate(matches) if is_certify_post(match.post_id) == certify)
     return sorted(half, key=lambda match: draw_key(match.post_id, nonce))

@@ -17,10 +17,11 @@ from newsift.desk.api import (
     get_endpoint,
     post_fields,
 )
-from newsift.desk.matches import MAX_ID_CHARS, MatchRow, StoryFilter
+from newsift.desk.matches import StoryFilter
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
 from newsift.operations.events import NO_PROFILE, EventState
+from newsift.operations.matches import MAX_ID_CHARS, MatchRow
 from newsift.operations.promises import lapse_reason
 from newsift.statistics.pass_rates import hourly_rate
 from worker.match.records import MAX_WHY_TOKENS
@@ -84,8 +85,8 @@ def events(desk: Desk, request: EventsRequest) -> Json:
         "more_refused": max(len(refusals) - MAX_REFUSED, 0),
         "since": rfc3339(since) if since else None,
         "until": rfc3339(desk.period.now()) if desk.period.is_file and since else None,
-        "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
-        "error": follower.error or desk.matches_follower.error,
+        "ready": follower.ready.is_set() and desk.mirrors.matches_follower.ready.is_set(),
+        "error": follower.error or desk.mirrors.matches_follower.error,
         "model": desk.model.error,
     }
 
@@ -107,7 +108,7 @@ def event_exists(desk: Desk, request: EventRequest) -> Json:
             {"id": row["id"], "title": shorten(str(row.get("title") or row["id"]), MAX_NAME_CHARS)}
             for row in islice(articles, MAX_EVENT_ARTICLES)
         ],
-        "ready": follower.ready.is_set() and desk.matches_follower.ready.is_set(),
+        "ready": follower.ready.is_set() and desk.mirrors.matches_follower.ready.is_set(),
     }
 
 
@@ -198,19 +199,19 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
     labels, since = labels_by_post(desk, request.event), desk.matches.since
     return {
         "stories": [
-            post_row(row, request.event, labels) | {"count": story.count}
-            for row, story in page.stories
+            post_row(row, labels) | {"count": len(story.rows)} for row, story in page.stories
         ],
         "threshold": threshold_now(desk, request.event),
         "total": page.total,
         "newer": page.newer,
+        "left_out": desk.matches.left_out(request.event),
         "up_to": page.last,
         "skip": request.skip,
         "languages": sorted(name for name in counts.languages if name),
         "platforms": sorted(counts.platforms),
         "since": rfc3339(since) if since else None,
-        "error": desk.matches_follower.error,
-        "ready": desk.matches_follower.ready.is_set(),
+        "error": desk.mirrors.matches_follower.error,
+        "ready": desk.mirrors.matches_follower.ready.is_set(),
     }
 
 
@@ -218,7 +219,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
 def story(desk: Desk, request: StoryRequest) -> list[Json]:
     labels = labels_by_post(desk, request.event)
     rows = desk.matches.copies(request.event, request.group)
-    return [post_row(row, request.event, labels) for row in rows]
+    return [post_row(row, labels) for row in rows]
 
 
 @get_endpoint("/api/match", PostRequest)
@@ -232,7 +233,7 @@ def match(desk: Desk, request: PostRequest) -> Json:
     event_matches = [hit for hit in record.matches if hit.event == request.event]
     names = {shorten(hit.event, MAX_NAME_CHARS) for hit in record.matches}
     source = record.source
-    return post_row(row, request.event, labels_by_post(desk, request.event), MAX_POST_CHARS) | {
+    return post_row(row, labels_by_post(desk, request.event), MAX_POST_CHARS) | {
         "seeds": [
             {
                 "id": shorten(hit.seed_id, MAX_NAME_CHARS),
@@ -258,11 +259,9 @@ def labels_by_post(desk: Desk, event: str) -> LabelRows:
     return by_post
 
 
-def post_row(row: MatchRow, event: str, labels: LabelRows, most: int = MAX_LIST_TEXT_CHARS) -> Json:
+def post_row(row: MatchRow, labels: LabelRows, most: int = MAX_LIST_TEXT_CHARS) -> Json:
     """Bounded: all texts are of strangers."""
-    record = row.record  # parsed here
-    post = record.post
-    best = max((m for m in record.matches if m.event == event), key=lambda m: m.score)
+    post = row.post
     return post_fields(post, most) | {
         "cut": len(post.text) > most,
         "deleted": row.is_deleted,
@@ -270,11 +269,11 @@ def post_row(row: MatchRow, event: str, labels: LabelRows, most: int = MAX_LIST_
         "at": rfc3339(row.at) if row.at else None,
         "number": row.number,
         "score": row.score,
-        "threshold": best.threshold,
+        "threshold": row.threshold,
         "new": row.new,
         "link": row.has_link,
         "group": row.group,
-        "why": shorten_words(best.why),
+        "why": shorten_words(row.best.why),
         "labels": labels.get(row.post_id, []),
     }
 

@@ -1,9 +1,9 @@
 """Judging: questions and answers, judges and their agreement, and promises."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -19,11 +19,19 @@ from newsift.desk.api import (
     post_fields,
 )
 from newsift.desk.labelling import LabelSession, QueueKey
-from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
 from newsift.files.deletions import without_content
-from newsift.operations.events import NO_PROFILE, require_event
-from newsift.operations.promises import describe_missing, require_profile, set_promise
+from newsift.operations.events import NO_PROFILE, PromiseTarget, require_event
+from newsift.operations.matches import MatchRow
+from newsift.operations.promises import (
+    PromiseEvidence,
+    describe_missing,
+    report_promise,
+    require_profile,
+    require_version,
+    set_promise,
+    weigh_evidence,
+)
 from newsift.operations.times import now_text
 from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
 from newsift.statistics.labels import Goal, Label, Level, Verdict, check_names
@@ -37,6 +45,7 @@ from worker.seeds.profile import Profile
 MAX_PEOPLE = 100
 MAX_DISPUTED = 50
 DeskQueueKind = Literal["certify", "learn"]
+Version = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class GoalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,11 +164,10 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
     if current is not None:
         label = msgspec.structs.replace(current, label=request.verdict, at=now_text())
     elif row is not None:
-        record = row.record
         label = Label(
-            label=request.verdict, event=request.event, post=record.post, by=request.by,
-            at=now_text(), drawn="given", score=row.score, seed_set=record.seed_set,
-            model=record.model,
+            label=request.verdict, event=request.event, post=row.post, by=request.by,
+            at=now_text(), drawn="given", score=row.score, seed_set=row.scored_by[0],
+            model=row.scored_by[1],
         )  # fmt: skip
     else:
         raise InputError("the post is not among the newest matches any more; judge another")
@@ -234,7 +242,7 @@ class PromiseAction(Action, frozen=True, kw_only=True):
     event: EventName
     precision: Level
     confidence: Level
-    threshold: float  # that the page showed
+    evidence: Version  # of what the page showed
 
 
 @get_endpoint("/api/judge/promise-test", PromiseRequest)
@@ -244,60 +252,60 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
     if profile is None or not desk.is_settled:
         return {"profile": None, "loading": not (control.complete and desk.is_settled)}
     goal = request.goal or chosen_goal(desk.mirrors.labels.event_labels(request.event))
-    test = _promise_test(desk, profile, *goal)
+    rows, target = desk.matches.draw_rows(request.event), PromiseTarget.for_profile(profile, *goal)
+    result = _weigh_evidence(desk, rows, profile, target)
     event = desk.model.view().events.get(request.event) if desk.model.context else None
     return {
         "profile": profile.version,
         "loading": False,
-        "precision": test.target.precision,
-        "confidence": test.target.confidence,
+        "precision": target.precision,
+        "confidence": target.confidence,
         "threshold": profile.threshold,
         "promise": profile.promise,
         "stale": event.why if event else "",
-        "result": test.result,
-        "missing": describe_missing(test.result, desk.period.is_file)
-        if test.result.threshold is None
+        "result": result,
+        "missing": describe_missing(result, desk.period.is_file)
+        if result.threshold is None
         else "",
-        "hourly": _hourly(desk, test),
+        "hourly": _hourly(desk, rows, profile, result.threshold),
     }
 
 
 @post_endpoint("/api/judge/promise", PromiseAction, "events.promise")
 def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
-    """Sets the threshold that the labels show, if the page showed the same."""
+    """Sets the threshold that the labels show, if the page showed the same evidence."""
     context = desk.model.wait()
-    desk.mirrors.require_current()
     desk.require_settled()
-    view = desk.model.view()
-    event = require_event(view.events, request.event).require_seeds()
-    if event.profile_status == NO_PROFILE:
-        raise InputError("a promise needs a profile; make one under Learned")
-    profile = require_profile(event)
-    test = _promise_test(desk, profile, request.precision, request.confidence)
-    if test.result.threshold is None:
-        raise InputError(describe_missing(test.result, desk.period.is_file))
-    if test.result.threshold != request.threshold:
-        raise InputError(
-            f"threshold: the labels show {test.result.threshold:.4f} by now, and not "
-            f"{request.threshold:.4f}; look at it, and promise that"
-        )
     with desk.editor.topic() as topic:
-        set_promise(topic, view.state, context, profile, test.target, test.result)
-    return {"threshold": test.result.threshold}
+        desk.mirrors.catch_up(topic.cluster)
+        view = desk.model.view()
+        event = require_event(view.events, request.event).require_seeds()
+        if event.profile_status == NO_PROFILE:
+            raise InputError("a promise needs a profile; make one under Learned")
+        profile = require_profile(event)
+        rows = desk.matches.draw_rows(request.event)
+        target = PromiseTarget.for_profile(profile, request.precision, request.confidence)
+        result = _weigh_evidence(desk, rows, profile, target)
+        if result.threshold is None:
+            raise InputError(describe_missing(result, desk.period.is_file))
+        require_version(request.evidence, result)
+        event = set_promise(topic, view.state, context, profile, target, result)
+    report_promise(event, desk.pass_rate(event.profile))
+    return {"threshold": result.threshold}
 
 
-def _promise_test(desk: Desk, profile: Profile, precision: float, confidence: float) -> PromiseTest:
-    labels, matches = desk.mirrors.labels.event_labels(profile.event), desk.promise_tests.matches
-    return desk.promise_tests.test(profile, labels, matches(profile.event), precision, confidence)
+def _weigh_evidence(
+    desk: Desk, rows: Sequence[MatchRow], profile: Profile, target: PromiseTarget
+) -> PromiseEvidence:
+    labels = desk.mirrors.labels.event_labels(profile.event)
+    return weigh_evidence(labels, rows, profile, target, desk.period.is_file)
 
 
-def _hourly(desk: Desk, test: PromiseTest) -> dict[str, float | str | None] | None:
+def _hourly(
+    desk: Desk, rows: Iterable[MatchRow], profile: Profile, threshold: float | None
+) -> dict[str, float | str | None] | None:
     """Matches an hour now, and above the threshold that the labels show."""
-    profile, threshold = test.profile, test.result.threshold
-    profile_id = profile.id, profile.version
-    scores = [
-        match.candidate.score for match in test.matches.values() if match.profile == profile_id
-    ]
+    scores = [row.score for row in rows if row.profile == (profile.id, profile.version)]
     if not scores:
         return None
     present = -1.0 if profile.threshold is None else profile.threshold

@@ -39,7 +39,7 @@ from newsift.statistics.pass_rates import (
     NearMissSample,
     pass_rates,
 )
-from newsift.statistics.queues import Candidate
+from newsift.statistics.queues import ScoredPost
 from worker.match.reservoir import NearAnswer
 from worker.posts.compare import compared_text
 from worker.posts.outcome import PostId
@@ -140,7 +140,7 @@ def near_rows(
 ) -> list[dict[str, Any]]:
     """The newest first, with the words that make their scores."""
 
-    def time_and_score(near: Candidate) -> tuple[int, float]:
+    def time_and_score(near: ScoredPost) -> tuple[int, float]:
         created_at = utc(near.post.created_at)
         return (milliseconds(created_at) if created_at else -1), near.score
 

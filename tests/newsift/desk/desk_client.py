@@ -43,8 +43,7 @@ def open_desk(*, model: bool = False, matches: bool = False) -> Iterator[Desk]:
     desk.mirrors.start()
     followers = [desk.mirrors.seeds_follower, desk.mirrors.labels_follower]
     if matches:
-        desk.matches_follower.start()
-        followers.append(desk.matches_follower)
+        followers.append(desk.mirrors.matches_follower)
     if model:
         desk.model.start()
         desk.model.wait()

@@ -1,6 +1,5 @@
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast, get_args
@@ -15,31 +14,38 @@ from encoder.errors import InputError, NewsiftError
 from newsift.desk import labelling
 from newsift.desk.api import MAX_POST_CHARS
 from newsift.desk.labelling import LabelQueues, LabelSession, QueueKey
+from newsift.desk.matches import MatchMirror
 from newsift.desk.mirrors import TopicMirrors
-from newsift.desk.period import FilePass, FilePeriod
+from newsift.desk.period import FilePass, FilePeriod, StreamPeriod
 from newsift.desk.threads import DaemonExecutor
-from newsift.files.rows import parse_match_record
-from newsift.operations.labels import AnswerLog, EventMatch, FrozenQueue, LabelTopic, Publish
+from newsift.operations.labels import AnswerLog, FrozenQueue, LabelTopic, Publish
+from newsift.operations.matches import MatchLog, MatchRow
 from newsift.statistics.labels import Label, LabelState, Verdict, read_label
-from newsift.statistics.queues import Candidate, CertifyQueue, LearnQueue
+from newsift.statistics.queues import CertifyQueue, LearnQueue, ScoredPost
 from tests.broker.clients import until
 from tests.worker.command_topics import LABELS, MATCHES, Kafka
 from tests.worker.judged_matches import drawn, match
+from tests.worker.small_encoder import Mail
 from worker.config import load_config
 from worker.errors import BrokerError
 from worker.kafka.reading import TopicReader, connected
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, utc
 from worker.seeds.state import ControlState
 
 ANN = QueueKey("storm", "ann", "certify")
 
 
 class FakeMirrors:
+    """They hold what the topics hold at each draw."""
+
     def __init__(self) -> None:
         self.seconds = 0.0
         self.version: str | None = ""
         self.labels = LabelState({})
+        self.matches = MatchMirror(load_config(), StreamPeriod(), lambda: None)
+
+    def has_matches(self) -> bool:
+        return True
 
     def clock(self) -> float:
         return self.seconds
@@ -47,6 +53,12 @@ class FakeMirrors:
     def catch_up(self, cluster: TopicReader) -> None:
         if cluster.exists(LABELS):
             self.labels = LabelTopic(cluster, load_config()).state()
+        self.read_matches()
+
+    def read_matches(self) -> None:
+        with connected(load_config()) as cluster:
+            for batch in cluster.read(MATCHES, self.matches.begin(cluster)):
+                self.matches.take(batch)
 
     @property
     def control(self) -> ControlState:
@@ -63,11 +75,9 @@ def at() -> FakeMirrors:
 
 
 @contextmanager
-def judging(at: FakeMirrors, gone: Container[PostId] = ()) -> Iterator[LabelQueues]:
+def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
     mirrors = cast(TopicMirrors, at)
-    created = LabelQueues(
-        load_config(), mirrors, DaemonExecutor(4), clock=at.clock, is_deleted=gone.__contains__
-    )
+    created = LabelQueues(load_config(), mirrors, DaemonExecutor(4), at.matches.period, at.clock)
     created._nonce = ""  # the order is then that of the hashes
     try:
         yield created
@@ -117,6 +127,7 @@ def test_a_queue_is_drawn_once_all_posts_of_a_file_are_matched_again(
         begin, end = cluster.beginnings(MATCHES), cluster.ends(MATCHES)
     first_pass = FilePass(version=1, control_offset=at.control.offset, begin={MATCHES: begin})
     period.latest = first_pass
+    at.matches = MatchMirror(load_config(), period, lambda: None)
     queues = LabelQueues(load_config(), cast(TopicMirrors, at), DaemonExecutor(4), period)
     assert queues.queue(ANN) is None
     period.latest = msgspec.structs.replace(first_pass, done=True)
@@ -214,24 +225,18 @@ class Topic:
         return {result.post.id: result for result in latest.values() if isinstance(result, Label)}
 
 
-def matches(names: list[str], **changes: Any) -> dict[PostId, EventMatch]:
-    result = {}
-    for name in names:
-        record = parse_match_record(match(name, 0.9 - 0.001 * int(name), **changes))
-        assert record is not None
-        best = record.matches[0]
-        result["x", name] = EventMatch(
-            Candidate(record.post, best.score, name), best, record,
-            milliseconds(utc(record.processed_at)),
-        )  # fmt: skip
-    return result
+def matches(names: list[str], **changes: Any) -> dict[PostId, MatchRow]:
+    log = MatchLog(2**27)
+    values = [match(name, 0.9 - 0.001 * int(name), **changes) for name in names]
+    log.apply([cast(Any, Mail(value)) for value in values], 0)
+    return {row.post_id: row for row in log.draw_rows("storm")}
 
 
 def session(
     publish: Publish, kind: str = "certify", before: tuple[Label, ...] = ()
 ) -> LabelSession:
     result = matches(NAMES)
-    candidates = [each.candidate for each in result.values()]
+    candidates = [*result.values()]
     queue = CertifyQueue(candidates) if kind == "certify" else LearnQueue(candidates, 0.87)
     frozen = FrozenQueue(queue, result, None)
     return LabelSession(frozen, AnswerLog("storm", "ann", frozen, before, publish))
@@ -382,7 +387,7 @@ def test_the_random_queue_asks_again_about_a_label_that_was_not_drawn(
 def test_a_post_that_was_deleted_since_the_draw_is_neither_shown_nor_stored() -> None:
     topic, gone = Topic(), FIRST[1]
     result = matches(NAMES)
-    frozen = FrozenQueue(CertifyQueue([each.candidate for each in result.values()]), result, None)
+    frozen = FrozenQueue(CertifyQueue([*result.values()]), result, None)
     answers = AnswerLog("storm", "ann", frozen, (), topic.publish)
     queue = LabelSession(frozen, answers, is_deleted=lambda post_id: post_id == ("x", gone))
     assert not queue.asks_about_deleted()
@@ -402,16 +407,15 @@ def test_a_queue_is_drawn_again_without_a_deleted_post_that_its_judge_has_not_an
     kafka: Kafka, at: FakeMirrors
 ) -> None:
     kafka.fill(MATCHES, [match(n) for n in NAMES])
-    gone = set[PostId]()
     first, second, third = drawn(NAMES)[:3]
-    with judging(at, gone) as queues:
+    with judging(at) as queues:
         queue = drawn_queue(queues)
         asked = [current(queue)]
         queue.answer(("x", first), "on")
         for name in (first, second):
-            gone.add(("x", name))
             record = {"post": {"id": name, "platform": "x"}, "deleted_at": "2026-03-01T10:00:00Z"}
             kafka.fill(MATCHES, [msgspec.json.encode(record)])
+        at.read_matches()
         until(lambda: queues.queue(ANN) is not queue)
         again = drawn_queue(queues)
         assert "deleted" in again.replaced_because
@@ -424,8 +428,8 @@ def test_posts_for_the_page_are_bounded() -> None:
     name = drawn(NAMES)[0]
     result = matches([name], why=[["w" * 9, 0.1]] * 10_000)
     (only,) = result.values()
-    huge = msgspec.structs.replace(only.candidate.post, text="\u202e<b>" * 100_000)
-    queue = CertifyQueue([replace(only.candidate, post=huge)])
+    huge = msgspec.structs.replace(only.post, text="\u202e<b>" * 100_000)
+    queue = CertifyQueue([ScoredPost(huge, 0.5)])
     frozen = FrozenQueue(queue, result, None)
     state = LabelSession(frozen, AnswerLog("e", "a", frozen, (), Topic().publish)).state()
     assert len(state["question"]["text"]) == MAX_POST_CHARS

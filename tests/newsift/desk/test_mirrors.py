@@ -2,7 +2,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from threading import Event
 from types import SimpleNamespace
 
@@ -13,22 +12,20 @@ from encoder.errors import InputError
 from newsift.desk import mirrors
 from newsift.desk.mirrors import FollowTimes, TopicConsumer, TopicFollower, TopicMirrors
 from newsift.desk.model import DeskModel
-from newsift.desk.promise_tests import MATCHES_TTL_S, PromiseTests
-from newsift.operations.labels import EventMatch, label_topic
+from newsift.desk.period import StreamPeriod
+from newsift.operations.labels import label_topic
+from newsift.operations.matches import read_matches
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_topic import seed_topic
-from newsift.statistics.labels import Label
 from tests.broker.clients import admin, create, until
 from tests.newsift.desk.desk_client import DEADLINE_S
 from tests.newsift.desk.match_records import label
 from tests.worker.command_topics import MATCHES, PARTITIONS, SEEDS, Kafka
-from tests.worker.event_profiles import profile_of
 from tests.worker.judged_matches import match
-from tests.worker.small_encoder import ARTICLES, same, small_encoder, value
+from tests.worker.small_encoder import same, value
 from worker.config import Config, load_config
 from worker.errors import BrokerError
-from worker.kafka.reading import Offsets, StoredMessage, TopicReader
-from worker.posts.outcome import Post, PostId
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
 from worker.seeds.state import ControlState, parse_control_state
 
 
@@ -178,11 +175,12 @@ def test_mirrors_hold_what_commands_read_and_notify_changes(kafka: Kafka) -> Non
     kafka.send(SEEDS, None, b"s0")
     kafka.send(SEEDS, b"{", b"broken")
     label(kafka, "p1", "on")
+    kafka.fill(MATCHES, [match("1"), match("2", event="quake")])
     moved = list[str]()
-    both = TopicMirrors(load_config(), lambda *parts: moved.extend(parts))
+    both = TopicMirrors(load_config(), StreamPeriod(), lambda *parts: moved.extend(parts))
     both.start()
     try:
-        until(lambda: both.control.complete and both.labels.complete)
+        until(lambda: both.control.complete and both.labels.complete and both.has_matches())
         before = both.control
         with seed_topic(load_config()) as topic:
             assert topic.state() == before
@@ -196,7 +194,11 @@ def test_mirrors_hold_what_commands_read_and_notify_changes(kafka: Kafka) -> Non
         until(lambda: both.control is not before)
         assert "s9" not in before.seeds
         assert sorted(both.control.seeds) == ["s1", "s2", "s9"]
-        assert {"seeds", "events", "labels"} <= set(moved)
+        with connected(load_config()) as cluster:
+            stored = read_matches(cluster, load_config(), 0, "storm").draw_rows("storm")
+        assert [row.post_id for row in both.matches.draw_rows("storm")] == [("x", "1")]
+        assert [row.value for row in stored] == [match("1")]
+        assert {"seeds", "events", "labels", "matches"} <= set(moved)
     finally:
         both.stop()
 
@@ -251,36 +253,3 @@ def test_the_events_are_made_once_for_each_version_of_the_records(context: Model
     now = control(a="storm flood river", b="city river")
     assert [seed.id for seed in model.view().events["flood"].seeds] == ["a", "b"]
     assert same(model.view().seeds, context.seed_set(now))
-
-
-LABEL = Label("on", "storm", Post("1", "x", "smoke"), "ann", "2026-11-20T10:00:00Z", "certify", 0.5)
-
-
-def test_a_test_is_the_same_object_until_profile_labels_matches_or_target_change() -> None:
-    tests = PromiseTests(Config())
-    matches: dict[PostId, EventMatch] = {}
-    profile = profile_of(small_encoder(), "storm", {"flood": ("", ARTICLES["flood"])})
-    first = tests.test(profile, (LABEL,), matches, 0.8, 0.9)
-    assert tests.test(profile, (LABEL,), matches, 0.8, 0.9) is first
-    assert (first.result.threshold, first.result.matches, first.target.precision) == (None, 0, 0.8)
-    other = tests.test(profile, (LABEL,), matches, 0.7, 0.9)
-    assert other is not first
-    assert tests.test(profile, (LABEL,), matches, 0.8, 0.9) is first
-    for moved in (
-        tests.test(profile, (), matches, 0.8, 0.9),
-        tests.test(profile, (LABEL,), {}, 0.8, 0.9),
-        tests.test(replace(profile, threshold=0.5), (LABEL,), matches, 0.8, 0.9),
-    ):
-        assert moved is not first
-
-
-def test_matches_are_read_again_once_they_are_old(kafka: Kafka) -> None:
-    now = [0.0]
-    tests = PromiseTests(load_config(), clock=lambda: now[0])
-    kafka.fill(MATCHES, [match("1"), match("2", event="quake")])
-    assert [*tests.matches("storm")] == [("x", "1")]
-    kafka.fill(MATCHES, [match("3")])
-    now[0] = MATCHES_TTL_S - 1
-    assert [*tests.matches("storm")] == [("x", "1")]
-    now[0] = MATCHES_TTL_S
-    assert [*tests.matches("storm")] == [("x", "1"), ("x", "3")]

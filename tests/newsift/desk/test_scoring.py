@@ -10,7 +10,7 @@ import pytest
 
 from encoder.model.weights import F32
 from newsift.desk.api import MAX_AUTHOR_CHARS
-from newsift.desk.matches import MatchStore
+from newsift.desk.matches import MatchMirror
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.period import StreamPeriod
 from newsift.desk.scoring import (
@@ -92,7 +92,7 @@ class Town:
 
     context: ModelContext
     posts: list[tuple[Post, int]]
-    store: MatchStore
+    store: MatchMirror
 
     def run(self, seeds: SeedSet, posts: Sequence[tuple[Post, int]]) -> None:
         pipeline = Pipeline(self.context.enc, PostRules("plain"))
@@ -129,7 +129,7 @@ class Town:
 
 
 def town(context: ModelContext) -> Town:
-    store = MatchStore(context.config, period=StreamPeriod(lambda: NOW))
+    store = MatchMirror(context.config, StreamPeriod(lambda: NOW), lambda: None)
     store.begin(topic())
     return Town(context, stream(), store)
 
@@ -310,7 +310,7 @@ def test_a_measure_is_the_same_object_until_the_control_topic_changes(
     context: ModelContext,
 ) -> None:
     model = FixedModel(context, view_of(context, seeds_of()))
-    scores = EventScores(MatchStore(context.config), model)
+    scores = EventScores(MatchMirror(context.config, StreamPeriod(), lambda: None), model)
     first = scores.measure(EVENT)
     assert scores.measure(EVENT) is first
     model.current_view = view_of(context, seeds_of(threshold=0.5))

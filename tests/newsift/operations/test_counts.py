@@ -3,15 +3,17 @@ from typing import Any
 
 from msgspec import structs
 
-from newsift.operations.counts import MatchRows
+from newsift.operations.counts import CountedMatches
 from newsift.operations.events import PromiseTarget
-from newsift.operations.labels import AnswerLog, FrozenQueue, event_match
+from newsift.operations.labels import AnswerLog, FrozenQueue
+from newsift.operations.matches import MatchRow, match_rows
 from newsift.operations.promises import weigh_evidence
 from newsift.statistics.count_draw import frame_key
 from newsift.statistics.labels import CountDraw, FrozenStrata, Label, QueueName
-from newsift.statistics.queues import Candidate, CountQueue, Question
+from newsift.statistics.queues import CountQueue, Question, ScoredPost
 from tests.worker.event_profiles import profile
 from tests.worker.judged_matches import drawn, match
+from tests.worker.small_encoder import Mail
 from worker.posts.outcome import Post
 from worker.posts.times import LAST_MS, milliseconds
 from worker.seeds.profile import Profile
@@ -27,12 +29,18 @@ def post(name: str) -> Post:
 
 def question(name: str) -> Question:
     draw = CountDraw("upper", 1, 0, FRAME)
-    return Question(Candidate(post(name), 0.5), "count", 40 / 60, QueueName("a", AT), draw)
+    return Question(ScoredPost(post(name), 0.5), "count", 40 / 60, QueueName("a", AT), draw)
 
 
 def label(name: str, **changes: Any) -> Label:
     made = Label("on", "storm", post(name), "ann", AT, "certify", 0.5)
     return structs.replace(made, **changes)
+
+
+def row_of(value: bytes) -> MatchRow:
+    message: Any = Mail(value)
+    (row,) = match_rows(message, LAST_MS)
+    return row
 
 
 def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_back() -> None:
@@ -62,7 +70,7 @@ def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_ba
 
 
 def test_rows_hold_what_any_record_says() -> None:
-    rows = MatchRows()
+    rows = CountedMatches()
     for name, timestamp, seeds, processed in (
         ("1", 5, "old", "2026-03-02T00:00:00Z"), ("2", 2**63, "new", "2026-03-03T00:00:00Z"),
         ("2", 7, "new", "2026-03-03T00:00:00Z"), ("3", -(2**60), "new", "2026-03-04T00:00:00Z"),
@@ -71,9 +79,7 @@ def test_rows_hold_what_any_record_says() -> None:
         record = json.loads(match(name, group="g"))
         record |= {"seed_set": seeds, "processed_at": processed}
         record["source"]["timestamp"] = timestamp
-        found = event_match(json.dumps(record).encode(), "storm")
-        assert found
-        rows.add(found, "n")
+        rows.add(row_of(json.dumps(record).encode()), "n")
     assert rows.newest == (("new", "cd"), milliseconds("2026-03-04T00:00:00Z"))
     posts = rows.select(("new", "cd"), milliseconds("2026-03-03T00:00:00Z"))
     by_key = dict(zip(posts.keys.tolist(), posts.times.tolist(), strict=True))
@@ -84,10 +90,7 @@ def test_rows_hold_what_any_record_says() -> None:
 
 def test_labels_of_a_count_serve_a_promise_where_its_walk_meets_them() -> None:
     made = Profile(**profile("storm", {"flood": "river flood"}))
-    found = (
-        event_match(match(n, seed_id=made.id, seed_version=made.version), "storm") for n in NAMES
-    )
-    matches = {each.candidate.post_id: each for each in found if each}
+    matches = [row_of(match(n, seed_id=made.id, seed_version=made.version)) for n in NAMES]
     order, queue = drawn(NAMES), QueueName("", AT)
     walked = [label(name, queue=queue) for name in order]
     mixed = [

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from encoder import Encoder
 from encoder.errors import InputError
 from newsift.operations.events import EventState, PromiseTarget
-from newsift.operations.labels import read_event_matches
+from newsift.operations.matches import MatchLog, MatchRow
 from newsift.operations.messages import capture
 from newsift.operations.profile_training import (
     MAX_COUNTED_TEXTS,
@@ -26,12 +27,10 @@ from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
 from newsift.statistics.labels import Label, QueueName
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry_event import ARTICLES, is_on, sample_posts
-from tests.newsift.desk.match_records import NOON, record
+from tests.newsift.desk.match_records import HOUR, NOON, moment, record
 from tests.worker.event_profiles import profile, profile_of
 from tests.worker.small_encoder import ARTICLES as SMALL_ARTICLES
 from tests.worker.small_encoder import Mail
-from worker.config import Config
-from worker.kafka.reading import TopicReader
 from worker.posts.outcome import Post
 from worker.seeds.profile import EventVector, Profile
 
@@ -125,48 +124,10 @@ def test_replaces_an_impossible_version(version: object) -> None:
     assert 0 < target(version=version).test_confidence < 1
 
 
-LARGE = 10_000
-
-
-class MatchTopic:
-    def __init__(self, *batches: Sequence[dict[str, Any]]) -> None:
-        self.batches = [[Mail(json.dumps(each).encode()) for each in batch] for batch in batches]
-
-    def offsets_at(self, _topic: str, _since: int) -> dict[int, int]:
-        return {0: 0}
-
-    def read(self, _topic: str, _start: dict[int, int]) -> list[list[Mail]]:
-        return self.batches
-
-
-@pytest.mark.parametrize(
-    ("most", "room", "stored"), [(100, 2**20, 40), (7, 2**20, 7), (100, 2 * LARGE, 7)]
-)
-def test_keeps_the_newest_matches_within_bounds(
-    monkeypatch: pytest.MonkeyPatch, most: int, room: int, stored: int
-) -> None:
-    monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES", most)
-    monkeypatch.setattr("newsift.operations.labels.MAX_MATCHES_BYTES", room)
-    records = [record(f"{n}", 0.5, text="x" * (n % 4 == 0) * LARGE) for n in range(40)]
-    topic = MatchTopic(*(records[n : n + 12] for n in range(0, 40, 10)))
-    with capture() as output:
-        result = read_event_matches(cast(TopicReader, topic), Config(), "ferry", 0)
-    assert [name for _, name in result] == [f"{n}" for n in range(40 - stored, 40)]
-    assert (output == []) == (stored == 40)
-
-
-def test_a_deleted_post_matches_without_its_content() -> None:
-    gone = {"post": {"id": "1", "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
-    topic = MatchTopic([record("1", 0.5), record("2", 0.6)], [gone])
-    result = read_event_matches(cast(TopicReader, topic), Config(), "ferry", 0)
-    content = {
-        name: (match.is_deleted, match.candidate.post.text, match.record.post.text, match.match.why)
-        for (_, name), match in result.items()
-    }
-    assert content == {
-        "1": (True, "", "", []), "2": (False, "the ferry", "the ferry", [("ferry", 0.1)])
-    }  # fmt: skip
-    assert [match.candidate.score for match in result.values()] == [0.5, 0.6]
+def rows_of(records: list[dict[str, Any]], event: str, is_file: bool = False) -> list[MatchRow]:
+    log = MatchLog(2**27, is_file)
+    log.apply([cast(Any, Mail(json.dumps(each).encode())) for each in records], NOON)
+    return log.draw_rows(event)
 
 
 def test_a_deleted_post_is_evidence_by_its_label_alone() -> None:
@@ -183,7 +144,7 @@ def test_a_deleted_post_is_evidence_by_its_label_alone() -> None:
     storm, asked = Profile(**profile("storm", {"flood": "flood"})), target()
     made = {"seed_id": storm.id, "seed_version": storm.version}
     found = [
-        read_event_matches(cast(TopicReader, MatchTopic(records)), Config(), "storm", 0)
+        rows_of(records, "storm")
         for records in (
             [record(n, 0.5, event="storm", match=made, group=n) for n in names] + deletions,
             [record(n, 0.5, event="storm", match=made, group=n) for n in (*names[:2], *names[4:])],
@@ -194,31 +155,40 @@ def test_a_deleted_post_is_evidence_by_its_label_alone() -> None:
     assert (with_deletions.labels, with_deletions.matches) == (58, 60)
 
 
+def test_evidence_has_another_version_if_it_may_show_something_else() -> None:
+    storm, asked = Profile(**profile("storm", {"flood": "flood"})), target()
+    made: dict[str, Any] = {"event": "storm", "match": {"seed_id": storm.id,
+                            "seed_version": storm.version}}  # fmt: skip
+    records = [record(f"{n}", 0.5, NOON + n, group=f"{n}", **made) for n in range(60)]
+    until = QueueName("n", moment(NOON + 60 + 5))
+    labels = [
+        Label("on", "storm", Post(f"{n}", "plain", ""), "ann", moment(NOON), "certify", 0.5,
+              queue=until)
+        for n in range(60) if is_certify_post(("plain", f"{n}"))
+    ]  # fmt: skip
+    later = record("later", 0.9, NOON + HOUR, group="later", **made)
+    by_seed = record("other", 0.9, event="storm", group="other")
+
+    def version(given: Sequence[Label], extra: Sequence[Any] = (), goal: Any = asked) -> str:
+        rows = rows_of([*records, *extra], "storm")
+        return weigh_evidence(given, rows, storm, goal).version
+
+    first = version(labels)
+    assert {version(labels), version(labels, [later, by_seed, records[0]])} == {first}
+    off = [*labels[:-1], structs.replace(labels[-1], label="off")]
+    others = [
+        version(labels[:-1]), version(off), version(labels, [record("0a", 0.5, **made)]),
+        version(labels, goal=replace(asked, precision=0.7)),
+        version(labels, goal=replace(asked, version=asked.version + 1)),
+    ]  # fmt: skip
+    assert len({first, *others}) == 1 + len(others)
+
+
 def test_nothing_is_learned_from_the_label_of_a_deleted_post() -> None:
     train = [str(n) for n in range(40) if not is_certify_post(("x", str(n)))]
     posts = [Post(name, "x", "" if name == train[0] else "rain") for name in train]
     given = [Label("on", "storm", each, "ann", "2027-01-01T10:00:00Z", "given") for each in posts]
     assert training_posts(given) == (posts[1:], [])
-
-
-def test_a_post_that_is_compared_again_matches_by_the_new_profile() -> None:
-    """So does a desk on a file: all posts come again after a profile is published."""
-    new: dict[str, Any] = {"seed_id": "profile|ferry", "seed_version": "v1"}
-    records = [
-        record("1", 0.5), record("2", 0.5), record("1", 0.6, NOON + 1, match=new),
-        record("3", 0.7, NOON + 2, match=new), record("1", 0.6, NOON + 3, match=new),
-    ]  # fmt: skip
-    result = read_event_matches(cast(TopicReader, MatchTopic(records)), Config(), "ferry", 0)
-    assert [name for _, name in result] == ["1", "3"]
-    assert {match.profile for match in result.values()} == {("profile|ferry", "v1")}
-
-
-def test_in_a_file_a_newer_match_beside_the_profile_hides_none_of_it() -> None:
-    of_profile: dict[str, Any] = {"seed_id": "profile|ferry", "seed_version": "v1"}
-    records = [record("1", 0.6, NOON, match=of_profile), record("2", 0.5, NOON + 9)]
-    topic = cast(TopicReader, MatchTopic(records))
-    result = read_event_matches(topic, Config(), "ferry", 0, {0: 0})
-    assert [name for _, name in result] == ["1"]
 
 
 def test_a_file_that_is_opened_again_keeps_what_its_labels_prove(enc: Encoder) -> None:
@@ -239,10 +209,8 @@ def test_a_file_that_is_opened_again_keeps_what_its_labels_prove(enc: Encoder) -
         records = [
             record(name, score, match=of_profile) for name, score in scores.items() if score > least
         ]
-        topic = cast(TopicReader, MatchTopic(records))
-        begin = {0: 0} if is_file else None
-        matches = read_event_matches(topic, Config(), "ferry", 0, begin)
-        return weigh_evidence(labels, matches, profile, PromiseTarget(0.8, 0.9, 1), is_file)
+        rows = rows_of(records, "ferry", is_file)
+        return weigh_evidence(labels, rows, profile, PromiseTarget(0.8, 0.9, 1), is_file)
 
     assert evidence(ferry, is_file=False).matches == 0
     opened = evidence(ferry, is_file=True)

@@ -10,10 +10,10 @@ from msgspec import UNSET, UnsetType
 
 from newsift.statistics.labels import Label, QueueName
 from newsift.statistics.queues import (
-    Candidate,
     CertifyQueue,
     LearnQueue,
     Question,
+    ScoredPost,
     chosen_goal,
     current_queue,
     deduplicate,
@@ -24,8 +24,8 @@ from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post, PostId
 
 
-def candidate(name: int, score: float = 0.5, group: str = "") -> Candidate:
-    return Candidate(Post(str(name), "x", f"post {name}"), score, group)
+def candidate(name: int, score: float = 0.5, group: str = "") -> ScoredPost:
+    return ScoredPost(Post(str(name), "x", f"post {name}"), score, group)
 
 
 AT = "2026-11-22T10:00:00Z"

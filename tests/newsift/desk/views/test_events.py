@@ -138,7 +138,7 @@ def test_invalid_records_leave_the_page_whole(desk: Desk, kafka: Kafka) -> None:
     kafka.fill(MATCHES, [*(json.dumps(row).encode() for row in rows), b"{", b""])
     kafka.fill(POSTS, [b"{}"])
     kafka.send(LABELS, b"{}", b"?")
-    until(lambda: desk.matches.counts("flood").number >= 2)
+    until(lambda: desk.matches.version("flood") >= 2)
     assert call(desk, scores.scores, event="flood")["matched"] == 1
     assert call(desk, scores.near, event="flood")["near"] == []
 
@@ -212,7 +212,7 @@ def asks(desk: Desk, endpoint: Endpoint = matches, **values: Any) -> Any:
 
 def came(desk: Desk, kafka: Kafka, records: list[dict[str, Any]]) -> None:
     kafka.fill(MATCHES, [json.dumps(each).encode() for each in records])
-    until(lambda: desk.matches.counts("ferry").number >= len(records))
+    until(lambda: desk.matches.version("ferry") >= len(records))
 
 
 def test_the_last_minutes_are_those_of_the_posts(plain_desk: Desk, kafka: Kafka) -> None:

@@ -8,13 +8,11 @@ import pytest
 from encoder import Encoder
 from encoder.errors import InputError
 from newsift.desk.api import Endpoint
-from newsift.desk.promise_tests import PromiseTest
 from newsift.desk.session import Desk
 from newsift.desk.views import judge as judging
 from newsift.desk.views.judge import MAX_DISPUTED, MAX_PEOPLE, judges, promise, promise_test
 from newsift.desk.views.learning import learn, publish
 from newsift.operations.actor import acting_as
-from newsift.operations.events import PromiseTarget
 from newsift.operations.promises import PromiseEvidence
 from newsift.statistics.labels import DECODER, Label, Verdict
 from newsift.statistics.promise import confidence_of_version, labels_missing
@@ -35,7 +33,6 @@ from tests.worker.judged_matches import drawn, match
 from tests.worker.shared_encoder import enc, loaded_once
 from worker.errors import ConflictError
 from worker.posts.outcome import Post, PostId
-from worker.seeds.profile import Profile
 
 NAMES = [str(n) for n in range(120)]
 
@@ -211,7 +208,7 @@ NEEDED = labels_missing(0, 0, 0.8, confidence_of_version(0.9, 1))
 @pytest.fixture
 def ferry_desk(kafka: Kafka) -> Iterator[Desk]:
     add_seeds(kafka)
-    with open_desk(model=True) as desk:
+    with open_desk(model=True, matches=True) as desk:
         yield desk
 
 
@@ -248,7 +245,7 @@ def test_the_page_promises_what_the_command_promises(
 ) -> None:
     assert promise_of(ferry_desk) == {"profile": None, "loading": False}
     with pytest.raises(InputError, match="a promise needs a profile"):
-        set_promise(ferry_desk, threshold=0.5)
+        set_promise(ferry_desk, evidence="")
     with pytest.raises(InputError, match="precision"):
         promise_of(ferry_desk, precision="1")
     publish_profile(ferry_desk)
@@ -268,16 +265,19 @@ def test_the_page_promises_what_the_command_promises(
     assert newsift("events", "learn", "ferry", "--background", "--yes").code == 2
     assert newsift("events", "forget", "ferry", "--yes").code == 0
     assert published(kafka) == bare
-    wait_for(ferry_desk, lambda result: result["promise"] is None)
-    with pytest.raises(InputError, match="look at it, and promise that"):
-        set_promise(ferry_desk, threshold=0.99)
+    result = wait_for(ferry_desk, lambda result: result["promise"] is None)
+    shown = result["result"].version
+    label(kafka, own[-1], "off")
+    with pytest.raises(ConflictError, match="look at it, and promise that"):
+        set_promise(ferry_desk, evidence=shown)
+    shown = promise_of(ferry_desk)["result"].version
     with pytest.raises(InputError, match="can show no more"):
-        set_promise(ferry_desk, threshold=cut, precision=0.95)
+        set_promise(ferry_desk, evidence=shown, precision=0.95)
     assert published(kafka).promise is None
-    assert set_promise(ferry_desk, threshold=cut) == {"threshold": cut}
+    assert set_promise(ferry_desk, evidence=shown) == {"threshold": cut}
     created = published(kafka)
     assert created.promise is not None
-    answer = {"by": "Åsa", "labels": NEEDED, "precision": 0.8, "confidence": 0.9}
+    answer = {"by": "Åsa", "labels": NEEDED + 1, "precision": 0.8, "confidence": 0.9}
     assert created.promise | answer == created.promise
     result = wait_for(ferry_desk, lambda result: result["promise"])
     assert (result["threshold"], result["promise"]) == (cut, created.promise)
@@ -289,13 +289,12 @@ def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
     publish_profile(ferry_desk)
     other = json.dumps(published(kafka).record() | {"threshold": 0.75}).encode()
 
-    def read(_desk: Desk, profile: Profile, *_: float) -> PromiseTest:
+    def weigh(*_: object) -> PromiseEvidence:
         kafka.send(SEEDS, other, b"profile|ferry")
-        data = PromiseEvidence(0.5, 0, False, 20, 20, 30)
-        return PromiseTest(profile, (), {}, PromiseTarget.for_profile(profile), data)
+        return PromiseEvidence("v", 0.5, 0, False, 20, 20, 30)
 
     wait_for(ferry_desk, lambda result: result["profile"])
-    monkeypatch.setattr(judging, "_promise_test", read)
+    monkeypatch.setattr(judging, "weigh_evidence", weigh)
     with pytest.raises(ConflictError, match="was published by somebody else"):
-        set_promise(ferry_desk, threshold=0.5)
+        set_promise(ferry_desk, evidence="v")
     assert (published(kafka).threshold, published(kafka).promise) == (0.75, None)

@@ -8,7 +8,7 @@ const STORIES_PER_PAGE = 50;
 const REFRESH_MS = 500;
 const PARTS = ["matches", "labels", "seeds"];
 const COPIES_REFRESH_MS = 2000;
-const MAX_STORIES = 5000; // The desk holds no more of an event.
+const MAX_MATCHES = 20000; // The desk holds no more of an event.
 const TYPING_MS = 300; // An input takes effect this long after the last key.
 const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i; // A screen reader may know it.
 const UNFILTERED = Object.freeze({});
@@ -117,7 +117,7 @@ export default function Matches({ event, session, filters: inAddress }) {
   useVisible(top, changed);
   useKeys({ ...useCardKeys(list), ...useLabelKeys(event, stories, session), p: toggle });
   const fresh = html`<button type="button" class="main fresh" onClick=${resume}>
-    ${number(data?.newer)}${data?.newer >= MAX_STORIES ? " or more" : ""} new</button>`;
+    ${number(data?.newer)}${data?.newer >= MAX_MATCHES ? " or more" : ""} new</button>`;
   const story = (each) =>
     html`<${Story} key=${keyOf(each)} event=${event} post=${each} threshold=${data.threshold} />`;
   const nothing = html`<${Nothing} data=${data} filtered=${filters !== UNFILTERED}
@@ -146,6 +146,7 @@ function Count({ data, count }) {
   if (!data) return html`<span class="grow"></span>`;
   return html`<span class="grow quiet">
     ${plural(Math.max(data.total, count), "story", "stories")}${data.ready ? "" : ", still reading"}
+    ${data.left_out > 0 && `, without ${number(data.left_out)} older matches (desk.matches_bytes)`}
     ${data.error && html` <span class="bad">the topic is not followed: ${data.error}</span>`}</span>`;
 }
 

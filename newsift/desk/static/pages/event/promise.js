@@ -116,10 +116,11 @@ function Rates({ rates }) {
 
 function Ask({ event, test, close, again }) {
   const { precision, confidence } = test;
-  const { threshold, labels } = test.result;
+  const { threshold, labels, version } = test.result;
   const publish = async () => {
     const done = `the threshold of ${event} is ${score(threshold)}`;
-    await perform("/api/judge/promise", { event, precision, confidence, threshold }, done);
+    const shown = { event, precision, confidence, evidence: version };
+    await perform("/api/judge/promise", shown, done);
     again();
   };
   const now = test.threshold ? score(test.threshold) : "automatic";
