@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
@@ -39,11 +39,11 @@ from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS, MIN_COUNT_LABELS
 from newsift.statistics.estimates import agreements, count_labels
-from newsift.statistics.labels import Label, Verdict, check_names
+from newsift.statistics.labels import Label, Verdict, check_names, parse_label
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.reading import connected
-from worker.kafka.sending import sending
+from worker.kafka.sending import Outbox, sending
 from worker.posts.compare import as_text
 from worker.text import one_line, plural
 
@@ -103,12 +103,26 @@ def ask(
             "`newsift backfill`, or wait for more"
         )
     with sending(config) as outbox:
+        answers = Answers(labels, outbox, config.topics.labels)
+        Session(frozen, AnswerLog(event, name, frozen, answers)).run()
 
-        def publish(key: bytes, value: bytes | None) -> None:
-            outbox.send(config.topics.labels, value, key, LABEL_HEADERS)
-            outbox.settle()
 
-        Session(frozen, AnswerLog(event, name, frozen, labels, publish)).run()
+class Answers:
+    """The labels of an event that this command has read and published."""
+
+    def __init__(self, labels: Iterable[Label], outbox: Outbox, topic: str) -> None:
+        self._labels = {label.key: label for label in labels}
+        self._outbox, self._topic = outbox, topic
+
+    def event_labels(self, _event: str) -> Sequence[Label]:
+        return [*self._labels.values()]
+
+    def publish(self, key: bytes, value: bytes | None) -> None:
+        self._outbox.send(self._topic, value, key, LABEL_HEADERS)
+        self._outbox.settle()
+        self._labels.pop(key, None)
+        if value is not None:
+            self._labels[key] = parse_label(value)
 
 
 class Session:

@@ -7,7 +7,7 @@ is known here alone. A question is answered once, however many tabs show it.
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import replace
@@ -86,9 +86,6 @@ class LabelSession:
     def version(self) -> str:
         """The version of the profile when the queue was drawn; empty without a profile."""
         return self._frozen.profile.version if self._frozen.profile else ""
-
-    def merge(self, labels: Iterable[Label]) -> None:
-        self._answers.merge(labels)
 
     def asks_about_deleted(self) -> bool:
         question = self._next(self._answers.verdicts())
@@ -184,14 +181,19 @@ class LabelSession:
         }
 
 
-class LabelOutbox:
-    def __init__(self, config: Config) -> None:
-        self._config, self._lock = config, Lock()
+class DeskLabels:
+    """The mirror of the labels, and the way into it: through the topic."""
+
+    def __init__(self, config: Config, mirrors: TopicMirrors) -> None:
+        self._config, self._mirrors, self._lock = config, mirrors, Lock()
         self._connection = ExitStack()
         self._outbox: Outbox | None = None
 
+    def event_labels(self, event: str) -> Sequence[Label]:
+        return self._mirrors.labels.event_labels(event)
+
     def publish(self, key: bytes, value: bytes | None) -> None:
-        """Returns once the broker has the label; the first one creates the topic."""
+        """Returns once the mirror has the label; the first one creates the topic."""
         with lock_or_busy(self._lock, "earlier labels are still being published"):
             try:
                 with broker_errors(self._config):
@@ -199,10 +201,11 @@ class LabelOutbox:
                         make_label_topic(self._config)
                         self._outbox = self._connection.enter_context(sending(self._config))
                     self._outbox.send(self._config.topics.labels, value, key, LABEL_HEADERS)
-                    self._outbox.settle()
+                    end = self._outbox.settle()
             except BaseException:
                 self._close()
                 raise
+        self._mirrors.wait_for_labels(end)
 
     def stop(self) -> None:
         has_lock = self._lock.acquire(timeout=MAX_STOP_S)
@@ -230,7 +233,7 @@ class LabelQueues:
         period: Period, clock: Clock = time.monotonic,
     ) -> None:  # fmt: skip
         self._period = period
-        self.outbox = LabelOutbox(config)
+        self.labels = DeskLabels(config, mirrors)
         self._config, self._mirrors, self._executor = config, mirrors, executor
         self._clock, self._lock = clock, Lock()
         self._active: OrderedDict[QueueKey, LabelSession] = OrderedDict()
@@ -324,7 +327,7 @@ class LabelQueues:
             profile = self._mirrors.control.profiles.get(key.event)
             queue = freeze_queue(cluster, self._config, request, rows, labels, profile)
             frozen = replace(queue, period=period)
-        answers = AnswerLog(key.event, key.by, frozen, labels, self.outbox.publish)
+        answers = AnswerLog(key.event, key.by, frozen, self.labels)
         return LabelSession(
             frozen, answers, messages, replaced_because, self._clock(),
             self._mirrors.matches.is_deleted,

@@ -214,6 +214,10 @@ class TopicMirrors:
     def labels(self) -> LabelState:
         return self._labels.state()
 
+    def wait_for_labels(self, end: Offsets) -> None:
+        """Returns once all labels before these offsets are there."""
+        self.labels_follower.wait_until(end)
+
     def has_matches(self) -> bool:
         """False while the matches of the day are read for the first time; raises if they cannot."""
         follower = self.matches_follower

@@ -52,7 +52,7 @@ class Desk:
     def stop(self) -> None:
         """May be called without `start`."""
         self.mirrors.stop()
-        self.queues.outbox.stop()
+        self.queues.labels.stop()
 
     def pass_rate(self, profile: Profile | None) -> float | None:
         """The share that matches of the last hour's posts, or of the file's; None if unknown."""

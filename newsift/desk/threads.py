@@ -33,18 +33,14 @@ def lock_or_busy(lock: Lock, why: str, seconds: float = PATIENCE_S) -> Iterator[
 
 
 class TimedCache(Generic[K, V]):
-    """The latest values by key. One thread computes a value; others get the previous one, or wait.
-
-    A value is valid for `ttl_s` or `cost_factor` times its computing time, whichever is longer.
-    """
+    """Values by key, for `ttl_s`. One thread computes a value; others get the last one, or wait."""
 
     def __init__(
         self, compute: Callable[[K], V], ttl_s: float, max_entries: int = 64,
-        cost_factor: float = 0.0,
         clock: Callable[[], float] = time.monotonic, patience_s: float = PATIENCE_S,
     ) -> None:  # fmt: skip
         self._compute, self._max_entries, self._clock = compute, max_entries, clock
-        self._ttl_s, self._cost_factor, self._patience_s = ttl_s, cost_factor, patience_s
+        self._ttl_s, self._patience_s = ttl_s, patience_s
         self._values: OrderedDict[K, tuple[V, float]] = OrderedDict()  # with the time of expiry
         self._locks: dict[K, Lock] = {}
         self._lock = Lock()
@@ -61,7 +57,6 @@ class TimedCache(Generic[K, V]):
             return entry[0] if entry and self._clock() < entry[1] else self._refresh(key)
 
     def _refresh(self, key: K) -> V:
-        start = self._clock()
         try:
             value = self._compute(key)
         except BaseException:
@@ -69,9 +64,8 @@ class TimedCache(Generic[K, V]):
                 if key not in self._values:
                     self._locks.pop(key, None)
             raise
-        now = self._clock()
         with self._lock:
-            self._values[key] = value, now + max(self._ttl_s, self._cost_factor * (now - start))
+            self._values[key] = value, self._clock() + self._ttl_s
             self._values.move_to_end(key)
             while len(self._values) > self._max_entries:
                 self._locks.pop(self._values.popitem(last=False)[0], None)

@@ -1,15 +1,16 @@
 """The labels topic, and label queues made of an event's matches and near misses."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, Protocol
 from urllib.parse import quote
 
 import msgspec
 
+from encoder.errors import InputError
 from newsift.files.deletions import DeletedPosts, without_content
 from newsift.operations.deletions import read_deletions
 from newsift.operations.events import PromiseTarget
@@ -49,7 +50,7 @@ from worker.kafka.topics import ensure_labels
 from worker.match.reservoir import NearAnswer, merge_strata
 from worker.metrics.address_file import WorkerAddress
 from worker.posts.outcome import PostId
-from worker.posts.times import milliseconds, rfc3339, utc
+from worker.posts.times import rfc3339
 from worker.seeds.profile import Profile
 
 LABEL_HEADERS = (("schema", SCHEMA.encode()),)
@@ -61,7 +62,6 @@ NO_CANDIDATES = {
 }  # fmt: skip
 
 QueueKind = Literal["certify", "learn", "count"]
-Publish = Callable[[bytes, bytes | None], None]  # until the broker has acknowledged it
 
 
 class LabelTopic(KeyedTopic[LabelState]):
@@ -216,23 +216,26 @@ def freeze_queue(
     )
 
 
+class Labels(Protocol):
+    """Where answers go, and come from."""
+
+    def event_labels(self, event: str) -> Sequence[Label]: ...
+
+    def publish(self, key: bytes, value: bytes | None) -> None:
+        """Returns once the broker has the record, and `event_labels` what it says."""
+
+
 class AnswerLog:
     """The labels of one person on the posts of an event, and undo.
 
     The queue asks again about posts whose label it does not accept; undo brings that label back.
     """
 
-    def __init__(
-        self, event: str, by: str, frozen: FrozenQueue, labels: Iterable[Label], publish: Publish
-    ) -> None:
-        self._event, self._by = event, by
-        self._matches, self._publish = frozen.matches, publish
-        self._accepts, self._scored_by = frozen.queue.accepts, frozen.scored_by
-        self._labels = self._labels_by_post(labels)
+    def __init__(self, event: str, by: str, frozen: FrozenQueue, labels: Labels) -> None:
+        self._event, self._by, self._labels = event, by, labels
+        self._matches, self._scored_by = frozen.matches, frozen.scored_by
+        self._accepts = frozen.queue.accepts
         self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
-        # The time of the latest label that was answered or replaced here, undone or not. The labels
-        # that `merge` gets up to this time may be read late, and count less.
-        self._own_times: dict[PostId, int] = {}
 
     @property
     def count(self) -> int:
@@ -255,24 +258,15 @@ class AnswerLog:
         on = accumulate(label.label == "on" for label in by_time)
         return [count / number for number, count in enumerate(on, 1)]
 
-    def merge(self, labels: Iterable[Label]) -> None:
-        """Add what this person has answered elsewhere, unless it was answered here since."""
-        self._labels |= {
-            name: label
-            for name, label in self._labels_by_post(labels).items()
-            if name not in self._own_times or milliseconds(utc(label.at)) > self._own_times[name]
-        }
-
-    def _labels_by_post(self, labels: Iterable[Label]) -> dict[PostId, Label]:
+    def _own(self) -> dict[PostId, Label]:
+        labels = self._labels.event_labels(self._event)
         return {label.post_id: label for label in labels if label.by == self._by}
 
     def _accepted(self) -> dict[PostId, Label]:
-        """Another thread may answer meanwhile."""
-        own = self._labels.copy().items()
-        return {name: label for name, label in own if self._accepts(label)}
+        return {name: label for name, label in self._own().items() if self._accepts(label)}
 
     def answer(self, question: Question, verdict: Verdict) -> Label:
-        """The label counts once the broker has it."""
+        """Raises if the label is published, and cannot be used."""
         candidate = question.candidate
         row = self._matches.get(candidate.post_id)
         seed_set, model = row.scored_by if row else self._scored_by
@@ -291,22 +285,20 @@ class AnswerLog:
             count=question.count,
         )
         self.replace(label)
+        if label.post_id not in self._accepted():
+            raise InputError(
+                "label: is published, but refused or without room; see newsift labels list"
+            )
         return label
 
     def replace(self, label: Label) -> None:
-        self._publish(label.key, label.value)
-        before = self._labels.get(label.post_id)
-        versions = (label, before) if before else (label,)
-        self._own_times[label.post_id] = max(milliseconds(utc(each.at)) for each in versions)
+        before = self._own().get(label.post_id)
+        self._labels.publish(label.key, label.value)
         self._steps.append((label, before))
-        self._labels[label.post_id] = label
 
     def undo(self) -> Label:
         """Publishes the label before the last answer, or its deletion."""
         label, before = self._steps[-1]
-        self._publish(label.key, None if before is None else before.value)
+        self._labels.publish(label.key, None if before is None else before.value)
         self._steps.pop()
-        del self._labels[label.post_id]
-        if before is not None:
-            self._labels[label.post_id] = before
         return label

@@ -7,6 +7,7 @@ from typing import Any
 from newsift.statistics.labels import Label, read_label
 from newsift.statistics.queues import is_certify_post
 from tests.worker.command_topics import LABELS, Kafka
+from worker.errors import BrokerError
 from worker.match.reservoir import draw_key
 from worker.posts.outcome import Post
 
@@ -35,6 +36,25 @@ def first_label(name: str) -> Label:
     """Somebody's first label, on a match of this name: it begins a draw without a nonce."""
     post = Post(name, "x", "rain")
     return Label("on", "storm", post, FIRST, "2026-03-01T10:00:00Z", "certify", 0.5)
+
+
+class LabelRecords:
+    """A topic of labels, and what stands on it; `away` while nobody can write to it."""
+
+    def __init__(self, before: Sequence[Label] = ()) -> None:
+        self._latest: dict[bytes, bytes | None] = {label.key: label.value for label in before}
+        self.records: list[tuple[bytes, bytes | None]] = []
+        self.away = False
+
+    def publish(self, key: bytes, value: bytes | None) -> None:
+        if self.away:
+            raise BrokerError("the broker is away")
+        self.records.append((key, value))
+        self._latest[key] = value
+
+    def event_labels(self, event: str) -> Sequence[Label]:
+        read = (read_label(key, value) for key, value in self._latest.items())
+        return [label for label in read if isinstance(label, Label) and label.event == event]
 
 
 def begin(kafka: Kafka, name: str) -> None:

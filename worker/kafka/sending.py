@@ -52,6 +52,7 @@ class Outbox:
         self._waiting: deque[tuple[Any, int]] = deque()
         self._bytes = 0
         self._failed = False
+        self._ends: dict[int, int] = {}
 
     def send(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers = (),
@@ -72,9 +73,11 @@ class Outbox:
         while len(self._waiting) > MAX_PENDING_RECORDS or self._bytes > MAX_PENDING_BYTES:
             self._await_first(3 * ANSWER_MS)
 
-    def settle(self) -> None:
+    def settle(self) -> dict[int, int]:
+        """Returns, by partition of a single topic, the offset after what it has."""
         while self._waiting:
             self._await_first(3 * ANSWER_MS)
+        return self._ends
 
     def drain(self, seconds: float) -> int:
         """Waits at most this long; returns the number of records delivered without a gap."""
@@ -90,10 +93,11 @@ class Outbox:
         """Waits for the first record; after a failure no later record counts."""
         future, size = self._waiting[0]
         try:
-            future.get(timeout=timeout_ms / 1000)
+            place = future.get(timeout=timeout_ms / 1000)
         except Exception:
             self._failed = future.is_done
             raise
         self._waiting.popleft()
+        self._ends[place.partition] = place.offset + 1
         self._bytes -= size
         self.delivered += 1

@@ -37,7 +37,6 @@ from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
 from newsift.statistics.labels import Goal, Label, Level, Verdict, check_names
 from newsift.statistics.pass_rates import hourly_rate
 from newsift.statistics.queues import chosen_goal
-from worker.kafka.reading import connected
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import DAY_MS, milliseconds, utc
 from worker.seeds.profile import Profile
@@ -102,7 +101,6 @@ def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
     session = desk.queues.queue(key)
     if session is None:
         return {"drawing": True}
-    session.merge(desk.mirrors.labels.event_labels(key.event))
     return session.state() | {"drawing": False, "why": session.replaced_because}
 
 
@@ -152,8 +150,7 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
     False if the judge has this label already.
     """
     check_names(event=request.event, by=request.by)
-    with connected(desk.config) as cluster:
-        desk.mirrors.catch_up(cluster)  # an answer of a moment ago keeps its draw
+    desk.mirrors.require_current()  # a label that was drawn stays one
     judge_labels = (
         label for label in desk.mirrors.labels.event_labels(request.event) if label.by == request.by
     )
@@ -171,7 +168,7 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
         )  # fmt: skip
     else:
         raise InputError("the post is not among the newest matches any more; judge another")
-    desk.queues.outbox.publish(label.key, label.value)
+    desk.queues.labels.publish(label.key, label.value)
     return True
 
 
@@ -181,9 +178,7 @@ def _queue_key(request: QueueRequest | QueueAction | AnswerRequest) -> QueueKey:
 
 
 def _session(desk: Desk, request: QueueAction | AnswerRequest) -> LabelSession:
-    queue = desk.queues.session(_queue_key(request), request.queue)
-    queue.merge(desk.mirrors.labels.event_labels(request.event))
-    return queue
+    return desk.queues.session(_queue_key(request), request.queue)
 
 
 @get_endpoint("/api/judge/judges", EventRequest)

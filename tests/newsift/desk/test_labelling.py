@@ -18,18 +18,18 @@ from newsift.desk.matches import MatchMirror
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import FilePass, FilePeriod, StreamPeriod
 from newsift.desk.threads import DaemonExecutor
-from newsift.operations.labels import AnswerLog, FrozenQueue, LabelTopic, Publish
+from newsift.operations.labels import AnswerLog, FrozenQueue, LabelTopic
 from newsift.operations.matches import MatchLog, MatchRow
-from newsift.statistics.labels import Label, LabelState, Verdict, read_label
+from newsift.statistics.labels import Label, LabelState, Verdict
 from newsift.statistics.queues import CertifyQueue, LearnQueue, ScoredPost
 from tests.broker.clients import until
 from tests.worker.command_topics import LABELS, MATCHES, Kafka
-from tests.worker.judged_matches import drawn, match
+from tests.worker.judged_matches import LabelRecords, drawn, match
 from tests.worker.small_encoder import Mail
 from worker.config import load_config
 from worker.errors import BrokerError
-from worker.kafka.reading import TopicReader, connected
-from worker.posts.outcome import PostId
+from worker.kafka.reading import Offsets, TopicReader, connected
+from worker.posts.outcome import Post, PostId
 from worker.seeds.state import ControlState
 
 ANN = QueueKey("storm", "ann", "certify")
@@ -46,6 +46,10 @@ class FakeMirrors:
 
     def has_matches(self) -> bool:
         return True
+
+    def wait_for_labels(self, _end: Offsets) -> None:
+        with connected(load_config()) as cluster:
+            self.catch_up(cluster)
 
     def clock(self) -> float:
         return self.seconds
@@ -82,7 +86,7 @@ def judging(at: FakeMirrors) -> Iterator[LabelQueues]:
     try:
         yield created
     finally:
-        created.outbox.stop()
+        created.labels.stop()
 
 
 def drawn_queue(queues: LabelQueues, whose: QueueKey = ANN) -> LabelSession:
@@ -190,7 +194,7 @@ def test_an_unreachable_broker_is_reported(
             with pytest.raises(NewsiftError, match="broker"):
                 drawn_queue(queues)
         with pytest.raises(NewsiftError, match="broker"):
-            queues.outbox.publish(b"key", b"value")
+            queues.labels.publish(b"key", b"value")
 
 
 def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:
@@ -209,20 +213,10 @@ FIRST = [name for name in drawn(NAMES) if name in sorted(drawn(NAMES), key=int)[
 VERDICTS = get_args(Verdict)
 
 
-class Topic:
-    def __init__(self) -> None:
-        self.records: list[tuple[bytes, bytes | None]] = []
-        self.away = False
-
-    def publish(self, key: bytes, value: bytes | None) -> None:
-        if self.away:
-            raise BrokerError("the broker is away")
-        self.records.append((key, value))
-
+class Topic(LabelRecords):
     @property
     def labels(self) -> dict[str, Label]:
-        latest = {key: read_label(key, value) for key, value in self.records}
-        return {result.post.id: result for result in latest.values() if isinstance(result, Label)}
+        return {label.post.id: label for label in self.event_labels("storm")}
 
 
 def matches(names: list[str], **changes: Any) -> dict[PostId, MatchRow]:
@@ -232,14 +226,12 @@ def matches(names: list[str], **changes: Any) -> dict[PostId, MatchRow]:
     return {row.post_id: row for row in log.draw_rows("storm")}
 
 
-def session(
-    publish: Publish, kind: str = "certify", before: tuple[Label, ...] = ()
-) -> LabelSession:
+def session(topic: Topic, kind: str = "certify") -> LabelSession:
     result = matches(NAMES)
     candidates = [*result.values()]
     queue = CertifyQueue(candidates) if kind == "certify" else LearnQueue(candidates, 0.87)
     frozen = FrozenQueue(queue, result, None)
-    return LabelSession(frozen, AnswerLog("storm", "ann", frozen, before, publish))
+    return LabelSession(frozen, AnswerLog("storm", "ann", frozen, topic))
 
 
 def current(queue: LabelSession) -> str:
@@ -254,7 +246,7 @@ def answer(queue: LabelSession, verdict: Verdict = "on") -> str:
 
 
 def test_the_page_is_not_told_how_a_post_was_drawn() -> None:
-    queue = session(Topic().publish)
+    queue = session(Topic())
     assert [answer(queue) for _ in range(5)] == FIRST[:5]
     data = msgspec.json.encode(queue.state()).decode()
     assert "probability" not in data
@@ -267,7 +259,7 @@ def test_the_page_is_not_told_how_a_post_was_drawn() -> None:
 )
 def test_the_topic_holds_the_answers_after_any_keys(pressed: list[Any], kind: str) -> None:
     topic = Topic()
-    queue = session(topic.publish, kind)
+    queue = session(topic, kind)
     stack: list[tuple[str, Verdict]] = []
     for key in pressed:
         state = queue.state()
@@ -285,7 +277,7 @@ def test_the_topic_holds_the_answers_after_any_keys(pressed: list[Any], kind: st
 
 def test_a_repeated_answer_is_published_once_and_a_different_one_is_refused() -> None:
     topic = Topic()
-    queue = session(topic.publish)
+    queue = session(topic)
     name = answer(queue, "on")
     assert queue.answer(("x", name), "on") == (False, "", None)
     assert queue.answer(("x", name), "off") == (False, ANY, "on")
@@ -303,7 +295,7 @@ def test_a_repeated_answer_is_published_once_and_a_different_one_is_refused() ->
 
 def test_only_the_last_step_can_be_undone() -> None:
     topic = Topic()
-    queue = session(topic.publish)
+    queue = session(topic)
     answer(queue)
     step = queue.state()["undo"]["step"]
     answer(queue)
@@ -314,7 +306,7 @@ def test_only_the_last_step_can_be_undone() -> None:
 
 def test_an_answer_counts_once_the_broker_acknowledges_it() -> None:
     topic = Topic()
-    queue = session(topic.publish)
+    queue = session(topic)
     answer(queue)
     before = queue.state()
     topic.away = True
@@ -330,7 +322,7 @@ def test_an_answer_counts_once_the_broker_acknowledges_it() -> None:
 
 def test_a_correction_keeps_its_draw_and_can_be_undone() -> None:
     topic = Topic()
-    queue = session(topic.publish)
+    queue = session(topic)
     name = answer(queue, "on")
     was = topic.labels[name]
     assert queue.correct(("x", name), "off")
@@ -343,35 +335,32 @@ def test_a_correction_keeps_its_draw_and_can_be_undone() -> None:
         queue.correct(("x", "nobody's"), "on")
 
 
-def test_labels_from_elsewhere_do_not_replace_answers_of_the_session() -> None:
-    topic, elsewhere = Topic(), Topic()
-    queue, other = session(topic.publish, "learn"), session(elsewhere.publish, "learn")
-    first, second, third = answer(other, "on"), answer(other, "on"), current(other)
-    assert answer(queue, "off") == first
-    queue.merge(elsewhere.labels.values())
-    assert current(queue) == third
-    assert queue.answer(("x", first), "on") == (False, ANY, "off")
-    assert queue.answer(("x", second), "on") == (False, "", None)
-    queue.undo(queue.state()["undo"]["step"])
-    queue.merge(elsewhere.labels.values())  # what is followed comes late
-    assert current(queue) == first
-    queue.merge([msgspec.structs.replace(elsewhere.labels[first], by="ben")])
-    assert current(queue) == first
-    assert len(topic.records) == 2
-
-
-def test_a_later_label_from_elsewhere_can_be_corrected_here() -> None:
-    """As the list of matches gives one: else the correction would be taken for the same label."""
+def test_labels_from_elsewhere_count_like_answers() -> None:
+    """As of another queue, the list of matches, or a command: the topic alone says what counts."""
     topic = Topic()
-    queue = session(topic.publish)
-    name = answer(queue, "on")
-    later = msgspec.structs.replace(topic.labels[name], label="off", at="2126-03-01T10:00:00Z")
-    topic.publish(later.key, later.value)
-    queue.merge([later])
-    assert queue.correct(("x", name), "on")
-    queue.merge([later])  # what is followed comes late
-    assert not queue.correct(("x", name), "on")
-    assert topic.labels[name].label == "on"
+    queue, other = session(topic, "learn"), session(topic, "learn")
+    first, second = answer(other, "on"), answer(queue, "off")
+    assert first != second
+    assert current(queue) == current(other)
+    assert queue.answer(("x", first), "off") == (False, ANY, "on")
+    assert queue.correct(("x", first), "off")
+    assert topic.labels[first].label == "off"
+    queue.undo(queue.state()["undo"]["step"])
+    assert topic.labels[first].label == "on"
+    asked = current(queue)
+    of_ben = msgspec.structs.replace(topic.labels[first], by="ben", post=Post(asked, "x", ""))
+    topic.publish(of_ben.key, of_ben.value)
+    assert current(queue) == asked
+
+
+def test_a_label_that_cannot_be_used_is_reported() -> None:
+    class Refusing(Topic):
+        def event_labels(self, _event: str) -> list[Label]:
+            return []
+
+    queue = session(Refusing())
+    with pytest.raises(InputError, match="refused"):
+        queue.answer(("x", current(queue)), "on")
 
 
 @pytest.mark.parametrize(("kind", "asks_again"), [("certify", True), ("learn", False)])
@@ -379,16 +368,17 @@ def test_the_random_queue_asks_again_about_a_label_that_was_not_drawn(
     kind: str, asks_again: bool
 ) -> None:
     topic = Topic()
-    first = answer(session(topic.publish, kind))
+    first = answer(session(topic, kind))
     from_list = msgspec.structs.replace(topic.labels[first], drawn="given", probability=None)
-    assert (current(session(topic.publish, kind, (from_list,))) == first) is asks_again
+    topic.publish(from_list.key, from_list.value)
+    assert (current(session(topic, kind)) == first) is asks_again
 
 
 def test_a_post_that_was_deleted_since_the_draw_is_neither_shown_nor_stored() -> None:
     topic, gone = Topic(), FIRST[1]
     result = matches(NAMES)
     frozen = FrozenQueue(CertifyQueue([*result.values()]), result, None)
-    answers = AnswerLog("storm", "ann", frozen, (), topic.publish)
+    answers = AnswerLog("storm", "ann", frozen, topic)
     queue = LabelSession(frozen, answers, is_deleted=lambda post_id: post_id == ("x", gone))
     assert not queue.asks_about_deleted()
     state = queue.state()
@@ -431,13 +421,13 @@ def test_posts_for_the_page_are_bounded() -> None:
     huge = msgspec.structs.replace(only.post, text="\u202e<b>" * 100_000)
     queue = CertifyQueue([ScoredPost(huge, 0.5)])
     frozen = FrozenQueue(queue, result, None)
-    state = LabelSession(frozen, AnswerLog("e", "a", frozen, (), Topic().publish)).state()
+    state = LabelSession(frozen, AnswerLog("e", "a", frozen, Topic())).state()
     assert len(state["question"]["text"]) == MAX_POST_CHARS
     assert len(state["question"]["why"]) == 8
 
 
 def test_the_curve_is_the_share_on_the_event_after_each_label() -> None:
-    queue = session(Topic().publish)
+    queue = session(Topic())
     for verdict in ("on", "off", "on", "unsure"):
         answer(queue, verdict)
     assert queue.state()["shares"] == [1, 1 / 2, 2 / 3, 2 / 4]

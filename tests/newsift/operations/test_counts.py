@@ -12,7 +12,7 @@ from newsift.statistics.count_draw import frame_key
 from newsift.statistics.labels import CountDraw, FrozenStrata, Label, QueueName
 from newsift.statistics.queues import CountQueue, Question, ScoredPost
 from tests.worker.event_profiles import profile
-from tests.worker.judged_matches import drawn, match
+from tests.worker.judged_matches import LabelRecords, drawn, match
 from tests.worker.small_encoder import Mail
 from worker.posts.outcome import Post
 from worker.posts.times import LAST_MS, milliseconds
@@ -44,7 +44,6 @@ def row_of(value: bytes) -> MatchRow:
 
 
 def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_back() -> None:
-    records: list[tuple[bytes, bytes | None]] = []
     of_draw = {"drawn": "count", "queue": QueueName("a", AT)}
     before = [
         label("1"),
@@ -53,7 +52,8 @@ def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_ba
     ]
     queue = CountQueue([question(name) for name in "123"], "a")
     frozen = FrozenQueue(queue, {}, None, ("ab", "cd"))
-    log = AnswerLog("storm", "ann", frozen, before, lambda *record: records.append(record))
+    topic = LabelRecords(before)
+    log = AnswerLog("storm", "ann", frozen, topic)
     assert log.verdicts() == {("x", "2"): True}
     first = queue.next(log.verdicts())
     assert first == question("1")
@@ -65,7 +65,7 @@ def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_ba
     assert following
     assert following.candidate.post.id == "3"
     log.undo()
-    assert records == [(made.key, made.value), (before[0].key, before[0].value)]
+    assert topic.records == [(made.key, made.value), (before[0].key, before[0].value)]
     assert log.verdicts() == {("x", "2"): True}
 
 
