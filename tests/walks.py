@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from newsift.broker.server import running
-from newsift.cli.demo import SAMPLES
+from newsift.cli.samples import SAMPLES
 from tests.broker.clients import read_to_end, until, write
 from tests.newsift.desk.desk_topics import DeskProcess
 from tests.patterns import ROOT

@@ -1,6 +1,5 @@
 """`newsift demo`: a broker, a worker and sample posts on this machine."""
 
-import json
 import random
 import shutil
 import sys
@@ -10,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +21,18 @@ from newsift.cli.local import with_whole_paths, worker_settings
 from newsift.cli.options import model_options
 from newsift.cli.output import highlight_text
 from newsift.cli.processes import WorkerProcess, worker_process
+from newsift.cli.samples import (
+    BROKEN_MESSAGES,
+    MESSAGES_WITHOUT_POST,
+    SAMPLES,
+    SamplePost,
+    as_message,
+    read_articles,
+    read_posts,
+)
 from newsift.cli.terminal import use_colour
 from newsift.files.rows import parse_match_record
 from newsift.operations.messages import format_counts
-from newsift.operations.seed_drafts import read_seed_files
 from worker.config import Config, KafkaConfig, ModelConfig, TopicsConfig, load_config
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
@@ -35,127 +41,6 @@ from worker.match.records import MatchRecord
 from worker.posts.compare import as_text
 from worker.posts.read import Post, read_post
 from worker.text import one_line
-
-SAMPLES = Path(__file__).parents[2] / "worker" / "samples"
-
-
-@dataclass(frozen=True, slots=True)
-class SamplePost:
-    id: int
-    text: str
-    event: str | None
-    alt: Sequence[str] = ()
-    card: dict[str, str] | None = None
-    links: Sequence[str] = ()
-
-
-def read_posts(*names: str) -> list[SamplePost]:
-    """The posts of these files of samples, else the posts on all events."""
-    files = names or ("attachments.jsonl", "posts.jsonl")
-    texts = ((SAMPLES / name).read_text("utf-8") for name in files)
-    rows = (json.loads(line) for text in texts for line in text.splitlines())
-    return [SamplePost(**row | {"id": int(row["id"])}) for row in rows]
-
-
-def read_articles() -> dict[str, bytes]:
-    """The records of the articles by id, each with the address of a page."""
-    records = {draft.id: json.loads(draft.value) for draft in read_seed_files([SAMPLES / "seeds"])}
-    return {
-        name: json.dumps(record | {"url": PAGES + name}).encode()
-        for name, record in records.items()
-    }
-
-
-PAGES = "https://courier.example/"  # to which some of the sample posts link
-POST_TIME = "2026-03-01T10:00:00.000Z"
-DID = "did:plc:newsiftdemo"
-FIRST_X_ID, FIRST_MASTODON_ID = 1_890_000_000_000_000_000, 113_000_000_000_000_000
-
-BROKEN_MESSAGES: tuple[bytes | None, ...] = (
-    b'{"id": "poison-1", "text": "cut off in the mid',
-    b'["a list", "is not a post"]',
-    b'{"id": "poison-2", "text": ' + b"[" * 500 + b"]" * 500 + b"}",
-    b'{"id": "poison-3", "text": "caf\xe9 on fire"}',
-    b'{"id": "poison-4", "text": "half of an emoji: \\ud83d"}',
-    b'{"text": "nobody knows which post this is"}',
-    b'{"id": "poison-5", "text": 404}',
-    None,
-    b'{"temperature": 21.5, "room": "kitchen"}',
-)
-BLUESKY_COMMIT = (
-    '{"did": "%s", "kind": "commit", "commit": {"operation": "%s", "collection": "%s"}}'
-)
-BLUESKY_POSTS = "app.bsky.feed.post"
-MESSAGES_WITHOUT_POST: tuple[bytes, ...] = (
-    b'{"delete": {"status": {"id": 1, "id_str": "1", "user_id": 7}}}',
-    (BLUESKY_COMMIT % (DID, "create", "app.bsky.feed.like")).encode(),
-    (BLUESKY_COMMIT % (DID, "delete", "app.bsky.feed.post")).encode(),
-    b'{"id": "picture-1", "text": ""}',
-)
-
-
-def as_message(post: SamplePost) -> bytes:
-    """The post in the format of a platform; the platforms alternate by id."""
-    kind, cards = BLUESKY_POSTS, [post.card] if post.card else []
-    keys = [f"3_{number}" for number in range(len(post.alt))]
-    addresses = [{"expanded_url": link} for link in post.links]
-    anchors = "".join(f'<p><a href="{escape(link)}">{escape(link)}</a></p>' for link in post.links)
-    forms: tuple[dict[str, Any], ...] = (
-        {
-            "data": {
-                "id": str(FIRST_X_ID + post.id), "text": post.text, "author_id": "7",
-                "created_at": POST_TIME, "attachments": {"media_keys": keys},
-                "entities": {"urls": [*addresses, *map(_x_card, cards)]},
-            },
-            "includes": {
-                "users": [{"id": "7", "username": "sample"}],
-                "media": [
-                    {"media_key": key, "type": "photo", "alt_text": alt}
-                    for key, alt in zip(keys, post.alt, strict=True)
-                ],
-            },
-        },
-        {
-            "did": DID,
-            "kind": "commit",
-            "commit": {
-                "operation": "create", "collection": kind, "rkey": bluesky_key(post.id),
-                "record": {
-                    "$type": kind, "text": post.text, "createdAt": POST_TIME,
-                    "facets": [{"features": [{"uri": link}]} for link in post.links],
-                    "embed": {
-                        "external": cards[0] | {"uri": cards[0]["url"]} if cards else None,
-                        "images": [{"alt": alt} for alt in post.alt],
-                    },
-                },
-            },
-        },
-        {
-            "id": str(FIRST_MASTODON_ID + post.id),
-            "content": f"<p>{escape(post.text)}</p>{anchors}",
-            "card": post.card, "media_attachments": [{"description": alt} for alt in post.alt],
-            "account": {"acct": "sample@social.example"}, "created_at": POST_TIME,
-            "uri": f"https://social.example/users/sample/statuses/{post.id}",
-        },
-        {"id": f"sample-{post.id}", "text": post.text, "alt": post.alt, "card": post.card,
-         "links": post.links},
-    )  # fmt: skip
-    return json.dumps(forms[post.id % len(forms)], ensure_ascii=False).encode()
-
-
-def bluesky_key(id: int) -> str:
-    return f"3demo{id:08d}"
-
-
-def as_deletion(id: int) -> bytes:
-    """Of a post that was published as one of Bluesky."""
-    commit = {"operation": "delete", "collection": BLUESKY_POSTS, "rkey": bluesky_key(id)}
-    return json.dumps({"did": DID, "kind": "commit", "commit": commit}).encode()
-
-
-def _x_card(card: dict[str, str]) -> dict[str, str]:
-    return card | {"expanded_url": card["url"]}
-
 
 ADDED_SEED, REMOVED_SEED = "cable-car-stuck", "clinic-hack"
 ADD_AT_SHARE, REMOVE_AT_SHARE = 0.3, 0.65  # of the whole time

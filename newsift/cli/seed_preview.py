@@ -9,7 +9,6 @@ import click
 
 from newsift.cli.events import learn_once
 from newsift.cli.output import PIPE_WIDTH, print_json
-from newsift.cli.seeds import print_publication
 from newsift.cli.terminal import at_terminal
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.model_context import (
@@ -32,7 +31,7 @@ from newsift.operations.seed_preview import (
     preview_published,
     preview_row,
 )
-from newsift.operations.seed_rows import AutoThresholds, seed_fields
+from newsift.operations.seed_rows import AutoThresholds, publication_text, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
@@ -73,7 +72,7 @@ def publish_drafts(
     statuses = [draft_status(draft, before) for draft in drafts]
     for draft, seed, status in zip(drafts, seeds, statuses, strict=True):
         if not as_json:
-            print_publication(seed, status, config, auto)
+            click.echo(publication_text(seed, status, config, auto))
         if draft.ignored_keys:
             keys = ", ".join(draft.ignored_keys)
             notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(SEED_KEYS)}")

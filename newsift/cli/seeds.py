@@ -3,7 +3,6 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -32,7 +31,7 @@ from newsift.operations.seed_drafts import (
     read_seed_files,
     require_articles,
 )
-from newsift.operations.seed_rows import AutoThresholds, SeedRow, seed_fields
+from newsift.operations.seed_rows import SeedRow, publication_text, seed_fields, threshold_text
 from newsift.operations.seed_topic import find_key, seed_topic
 from newsift.operations.times import parse_seconds, parse_until
 from newsift.web.addresses import PrivateFirst
@@ -40,7 +39,6 @@ from newsift.web.client import SAVE_THE_TEXT, RequestLimits, parse_web_address
 from newsift.web.polite import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import Seed, parse_event
 from worker.seeds.state import parse_control_state
 from worker.text import one_line, plural, shorten
@@ -63,16 +61,6 @@ def seeds() -> None:
 
     A change takes effect in every running worker within a second.
     """
-
-
-def threshold_text(row: SeedRow, default: float | None) -> str:
-    """`default` is the threshold of the configuration, for seeds that have none."""
-    if row["threshold"] is not None:
-        return f"{row['threshold']:g}"
-    if default is not None:
-        return f"{default:g} (matching.threshold)"
-    automatic = row.get("auto_threshold")
-    return "auto" if automatic is None else f"auto {automatic:.4f}"
 
 
 @seeds.command("list")
@@ -237,20 +225,6 @@ def _confirm_article(seed: Seed) -> bool:
     return confirm_publish(False, "Publish this article as a seed?")
 
 
-def print_publication(
-    seed: SeedOrProfile, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
-) -> None:
-    threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
-    if config.matching.threshold is None and seed.threshold is None:
-        one_in = round(1 / config.matching.automatic_rate)
-        background = config.matching.background
-        posts = f"posts of {background.name}" if background else "everyday posts"
-        number = f" {auto[seed.id]:.4f}" if seed.id in auto else ""
-        reach = "reaches it" if config.matching.total_rate is None else "matches any seed"
-        threshold = f"automatic threshold{number} (1 in {one_in:,} {posts} {reach})"
-    click.echo(f"{one_line(seed.id)}  {seed.version}  {status}, {threshold}")
-
-
 @dataclass(frozen=True, slots=True)
 class SeedEdits:
     threshold: str | None
@@ -304,7 +278,7 @@ def change(name: str, edits: SeedEdits, as_json: bool, config: Config) -> None:
     if as_json:
         print_json([seed_fields(seed) | {"published": "changed"}])
     else:
-        print_publication(seed, "changed", config)
+        click.echo(publication_text(seed, "changed", config))
     notify_version(state)
 
 

@@ -11,9 +11,6 @@ import msgspec
 
 from encoder.errors import InputError
 from worker.log import AUDIT_LOGGER
-from worker.posts.attachments import MAX_LINKS, MAX_PICTURES
-from worker.posts.outcome import Post
-from worker.posts.times import utc
 from worker.seeds.record import MAX_EVENT_BYTES
 from worker.text import shorten
 
@@ -24,8 +21,6 @@ MAX_FILE_NAME_CHARS = 100
 NOT_IN_NAMES = re.compile(r"[^\w.]+")
 DONE_OUTCOME = "done"
 MAX_BY_CHARS = 80
-MAX_POST_CHARS, MAX_AUTHOR_CHARS, MAX_URL_CHARS = 50_000, 200, 1_024
-MAX_ATTACHMENT_CHARS = 300  # of what a picture shows, and of a card's title and description
 EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
 EndpointFunction = Callable[["Desk", Q], object]
@@ -34,28 +29,6 @@ MAX_VALUE_CHARS, MAX_NESTED_CHARS = 200, 40
 MAX_LINE_CHARS = 1000
 audit = logging.getLogger(AUDIT_LOGGER)
 audit.setLevel(logging.INFO)  # whatever else is logged
-
-
-def post_fields(post: Post, text_chars: int = MAX_POST_CHARS) -> dict[str, Any]:
-    """Bounded: whoever may write to a topic may have written long texts."""
-    card = post.card
-    return {
-        "id": post.id,
-        "platform": post.platform,
-        "text": shorten(post.text, text_chars),
-        "author": shorten(post.author or "", MAX_AUTHOR_CHARS),
-        "created_at": utc(post.created_at),
-        "url": post.url if len(post.url or "") <= MAX_URL_CHARS else None,
-        "alt": [shorten(text, MAX_ATTACHMENT_CHARS) for text in post.alt[:MAX_PICTURES]],
-        "card": None
-        if card is None
-        else {
-            "url": shorten(card.url, MAX_URL_CHARS),
-            "title": shorten(card.title, MAX_ATTACHMENT_CHARS),
-            "description": shorten(card.description, MAX_ATTACHMENT_CHARS),
-        },
-        "links": [link for link in post.links[:MAX_LINKS] if len(link) <= MAX_URL_CHARS],
-    }
 
 
 class EmptyRequest(msgspec.Struct, frozen=True):

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import post_fields
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import Period
+from newsift.desk.post_fields import post_fields
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.files.deletions import has_content, without_content
 from newsift.operations.labels import (

@@ -6,10 +6,11 @@ event counts. The newest matches are kept, within bounds.
 """
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -25,7 +26,7 @@ from worker.posts.times import HOUR_MS, MINUTE_MS, milliseconds, utc
 from worker.seeds.record import MAX_EVENT_BYTES, PROFILE_PREFIX
 
 HOURS = 24
-ROW_OVERHEAD_BYTES = 700
+ROW_OVERHEAD_BYTES = 750
 MAX_EVENT_MATCHES = 20_000
 MAX_ID_CHARS = 512
 MAX_LANGUAGES = 64
@@ -36,6 +37,7 @@ MAX_EVENTS = 1_000
 MIN_REMEMBERED_POSTS = 2**17  # A later match of a remembered post is not counted again.
 NO_PROFILE = "", ""
 SeedVersion = tuple[str, str]  # id and version
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +112,31 @@ def match_rows(
         best = max(matches, key=lambda match: match.score)
         yield MatchRow(
             number=number,
-            event=event,
-            post_id=(record.post.platform, record.post.id),
+            event=_same(event),
+            post_id=(_same(record.post.platform), record.post.id),
             at=max(min(record.source.timestamp, now), 0),
             came=came,
             stored=message.timestamp,
-            lang=(record.post.lang or "")[:MAX_LANGUAGE_CHARS],
+            lang=_same((record.post.lang or "")[:MAX_LANGUAGE_CHARS]),
             score=best.score,
             threshold=best.threshold,
-            seed=_pair(best.seed_id, best.seed_version),
-            scored_by=_pair(record.seed_set, record.model),
+            seed=_same((best.seed_id, best.seed_version)),
+            scored_by=_same((record.seed_set, record.model)),
             new=record.new is not False,
-            group=record.group if isinstance(record.group, str) else record.matches[0].match_id,
+            group=_same(
+                record.group if isinstance(record.group, str) else record.matches[0].match_id
+            ),
             value=value,
-            profile_version=next(of_profile, "")[:MAX_ID_CHARS],
+            profile_version=_same(next(of_profile, "")[:MAX_ID_CHARS]),
             has_link=record.has_link,
             instance=instance_of(message),
         )
 
 
-@lru_cache(4096)
-def _pair(one: str, other: str) -> tuple[str, str]:
+@lru_cache(2**14)
+def _same(name: T) -> T:
     """The same object for the same names, to save room."""
-    return one, other
+    return name
 
 
 def _is_sound(record: MatchRecord) -> bool:
@@ -346,7 +350,9 @@ class MatchLog:
             self._size += matches.size - before
 
     def _add(self, row: MatchRow) -> None:
-        matches = self._events.setdefault(row.event, EventMatches(self._is_file))
+        matches = self._events.get(row.event)
+        if matches is None:
+            matches = self._events[row.event] = EventMatches(self._is_file)
         before = matches.size
         row = row.without_content() if self.deleted.covers(row.source) else row
         matches.add(row, self._is_first(row))

@@ -1,6 +1,7 @@
-"""Seeds and profiles as rows of JSON."""
+"""Seeds and profiles as rows of JSON, and as lines of text."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from encoder.errors import ModelError
@@ -12,6 +13,7 @@ from worker.posts.times import rfc3339
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.state import ControlRecord, ControlState, ModelFacts, Resolution
+from worker.text import one_line
 
 AutoThresholds = Mapping[str, float]  # by the ids of seeds and profiles
 SeedRow = dict[str, Any]
@@ -86,3 +88,28 @@ def seed_fields(seed: SeedOrProfile) -> SeedRow:
         "title": seed.title,
         "url": seed.url,
     }
+
+
+def threshold_text(row: SeedRow, default: float | None) -> str:
+    """`default` is the threshold of the configuration, for seeds that have none."""
+    if row["threshold"] is not None:
+        return f"{row['threshold']:g}"
+    if default is not None:
+        return f"{default:g} (matching.threshold)"
+    automatic = row.get("auto_threshold")
+    return "auto" if automatic is None else f"auto {automatic:.4f}"
+
+
+def publication_text(
+    seed: SeedOrProfile, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
+) -> str:
+    """The line that says what was published."""
+    threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
+    if config.matching.threshold is None and seed.threshold is None:
+        one_in = round(1 / config.matching.automatic_rate)
+        background = config.matching.background
+        posts = f"posts of {background.name}" if background else "everyday posts"
+        number = f" {auto[seed.id]:.4f}" if seed.id in auto else ""
+        reach = "reaches it" if config.matching.total_rate is None else "matches any seed"
+        threshold = f"automatic threshold{number} (1 in {one_in:,} {posts} {reach})"
+    return f"{one_line(seed.id)}  {seed.version}  {status}, {threshold}"

@@ -17,7 +17,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError, ModelError
 from encoder.model_directory import write_model
 from newsift import ray, spark
-from newsift.cli.demo import SAMPLES
+from newsift.cli.samples import SAMPLES
 from newsift.matching import MATCH_COLUMNS, _load
 from newsift.operations.seed_drafts import read_seed_files
 from tests.encoder.small_model import small_model

@@ -168,7 +168,7 @@ class DeskConfig(Section):
     token: Annotated[Secret | None, rules.SECRET] = None
     token_file: Annotated[Path | None, rules.FILE_PATH] = None
     workers: Annotated[str | None, rules.SERVERS] = None
-    matches_bytes: Annotated[int, rules.whole_number(2**20, 2**36)] = 2**27
+    matches_bytes: Annotated[int, rules.whole_number(2**20, 2**36)] = 160 * 2**20
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,13 @@ from msgspec import Meta, Struct
 from encoder.errors import InputError
 from newsift.desk.api import (
     MAX_BY_CHARS,
-    MAX_POST_CHARS,
     EmptyRequest,
     EventName,
     EventRequest,
     get_endpoint,
-    post_fields,
 )
 from newsift.desk.matches import StoryFilter
+from newsift.desk.post_fields import MAX_POST_CHARS, post_fields
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
 from newsift.operations.events import NO_PROFILE, EventState

@@ -16,9 +16,9 @@ from newsift.desk.api import (
     EventRequest,
     get_endpoint,
     post_endpoint,
-    post_fields,
 )
 from newsift.desk.labelling import LabelSession, QueueKey
+from newsift.desk.post_fields import post_fields
 from newsift.desk.session import Desk
 from newsift.files.deletions import without_content
 from newsift.operations.events import NO_PROFILE, PromiseTarget, require_event

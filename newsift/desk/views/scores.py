@@ -15,9 +15,9 @@ from newsift.desk.api import (
     EventRequest,
     get_endpoint,
     post_endpoint,
-    post_fields,
 )
 from newsift.desk.period import Period
+from newsift.desk.post_fields import post_fields
 from newsift.desk.scoring import Measure, NearAnswers, ScoredMatches, drawn_labels
 from newsift.desk.session import Desk
 from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, promise_row, shorten_words

@@ -6,25 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli.demo import (
-    ADDED_SEED,
-    REMOVED_SEED,
-    SAMPLES,
-    as_message,
-    read_articles,
-    read_posts,
-)
+from newsift.cli.demo import ADDED_SEED, REMOVED_SEED
 from newsift.cli.demo_desk import PROVEN_EVENT, PROVEN_POSTS
+from newsift.cli.samples import SAMPLES, as_message, read_articles, read_posts
 from newsift.operations.events import events_of
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import propose_profile
 from newsift.statistics.labels import QueueName
 from newsift.statistics.promise import confidence_of_version
-from newsift.statistics.queues import Candidate, CertifyQueue
+from newsift.statistics.queues import CertifyQueue, ScoredPost
 from tests.worker.command_processes import started
 from tests.worker.fake_command import Command
 from worker.config import Config
 from worker.posts.compare import as_text
+from worker.posts.outcome import PostId
 from worker.posts.read import Post, read_post
 from worker.seeds.state import ControlRecord, ControlReducer
 
@@ -59,7 +54,7 @@ def test_the_demo_streams_matches_changes_its_seeds_and_sums_up(newsift: Command
 
 
 @pytest.fixture(scope="module")
-def proven_matches() -> dict[Candidate, bool]:
+def proven_matches() -> dict[ScoredPost, bool]:
     """What matches the demo's profile, and whether it is on the event."""
     context, topic = ModelContext(Config()), ControlReducer()
     record = read_articles()[PROVEN_EVENT]
@@ -76,23 +71,26 @@ def proven_matches() -> dict[Candidate, bool]:
     scores = proposal.profile.vector.scores(context.enc.posts(texts)).tolist()
     [threshold] = proposal.thresholds[1]
     return {
-        Candidate(post, score): samples[post]
+        ScoredPost(post, score): samples[post]
         for post, score in zip(samples, scores, strict=True) if score >= threshold
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("nonce", ["a", "b", "c"])
 def test_nineteen_right_answers_about_the_samples_prove_a_threshold(
-    proven_matches: dict[Candidate, bool], nonce: str
+    proven_matches: dict[ScoredPost, bool], nonce: str
 ) -> None:
     confidence = confidence_of_version(0.9, 1)
     name = QueueName(nonce, "2026-03-01T10:00:00Z")
     queue = CertifyQueue([*proven_matches], 0.8, confidence, name)
-    verdicts = dict[tuple[str, str], bool]()
+    verdicts, right = (
+        dict[PostId, bool](),
+        {each.post_id: on for each, on in proven_matches.items()},
+    )
     while queue.progress(verdicts).threshold is None:
         question = queue.next(verdicts)
         assert question is not None
-        verdicts[question.candidate.post_id] = proven_matches[question.candidate]
+        verdicts[question.candidate.post_id] = right[question.candidate.post_id]
     assert len(verdicts) == 19
 
 

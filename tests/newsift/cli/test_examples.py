@@ -10,8 +10,8 @@ import pytest
 
 from newsift.broker.server import running
 from newsift.cli import cli
-from newsift.cli.demo import SAMPLES
 from newsift.cli.examples import EXAMPLES
+from newsift.cli.samples import SAMPLES
 from tests.worker.fake_command import Command
 
 RUN = (  # in this order: what one makes, the next reads

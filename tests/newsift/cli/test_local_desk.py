@@ -12,8 +12,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from encoder.support.named import MODELS
-from newsift.cli.demo import SAMPLES
 from newsift.cli.local import local_cluster
+from newsift.cli.samples import SAMPLES
 from tests.broker.clients import until
 from tests.newsift.desk.desk_topics import DeskProcess, desks
 from tests.worker.command_processes import environment

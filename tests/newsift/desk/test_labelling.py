@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError, NewsiftError
 from newsift.desk import labelling
-from newsift.desk.api import MAX_POST_CHARS
 from newsift.desk.labelling import LabelQueues, LabelSession, QueueKey
 from newsift.desk.matches import MatchMirror
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import FilePass, FilePeriod, StreamPeriod
+from newsift.desk.post_fields import MAX_POST_CHARS
 from newsift.desk.threads import DaemonExecutor
 from newsift.operations.labels import AnswerLog, FrozenQueue, LabelTopic
 from newsift.operations.matches import MatchLog, MatchRow

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from encoder.model.weights import F32
-from newsift.desk.api import MAX_AUTHOR_CHARS
 from newsift.desk.matches import MatchMirror
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.period import StreamPeriod
+from newsift.desk.post_fields import MAX_AUTHOR_CHARS
 from newsift.desk.scoring import (
     EventScores,
     Measure,

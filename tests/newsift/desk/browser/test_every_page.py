@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page
 
-from newsift.cli.demo import SAMPLES, read_posts
+from newsift.cli.samples import SAMPLES, read_posts
 from newsift.operations.seed_drafts import read_seed_files
 from tests.broker.server import Server
 from tests.newsift.desk.browser.browser_window import Window
