@@ -87,7 +87,7 @@ class FileStream:
                 if self._wait_for_seeds() and self._wait_for_worker(lag, 0):
                     self._begin(state, cluster, done=not live)
                     if live:
-                        self._publish(outbox, lag)
+                        self._publish(outbox, cluster, lag)
 
     def _wait_for_seeds(self) -> bool:
         """Until the worker matches with the articles of this desk; False if it was stopped.
@@ -114,7 +114,7 @@ class FileStream:
         )
         self._on_change()
 
-    def _publish(self, outbox: Outbox, lag: Callable[[], int]) -> None:
+    def _publish(self, outbox: Outbox, cluster: TopicReader, lag: Callable[[], int]) -> None:
         """Ends early if it was stopped, or the articles have changed."""
         began = last_report = time.monotonic()
         latest, posts, bad = self._period.latest, 0, 0
@@ -145,7 +145,8 @@ class FileStream:
         self._period.latest = replace(latest, posts=posts, **times)
         self._report(FileProgress(self._name, "matching", posts, bad, 1.0))
         if self._wait_for_worker(lag, 0):
-            self._period.latest = replace(self._period.latest, done=True)
+            end = cluster.ends(self._config.topics.matches)
+            self._period.latest = replace(self._period.latest, matches_end=end, done=True)
             self._report(FileProgress(self._name, "matched", posts, bad, 1.0))
 
     def _wait_for_worker(self, lag: Callable[[], int], most: int) -> bool:

@@ -68,12 +68,16 @@ class TopicFollower:
         """May be called without `start`."""
         self._stop_event.set()
 
+    def has_read(self, end: Offsets) -> bool:
+        """Whether the consumer has all records before these offsets, and those of the start."""
+        return self.ready.is_set() and all(
+            self._offsets.get(partition, 0) >= offset for partition, offset in end.items()
+        )
+
     def wait_until(self, end: Offsets) -> None:
-        """Returns once the consumer has all records before these offsets, or raises."""
+        """Raises if the consumer does not have them in time."""
         deadline = time.monotonic() + PATIENCE_S
-        while not self.ready.is_set() or any(
-            self._offsets.get(partition, 0) < offset for partition, offset in end.items()
-        ):
+        while not self.has_read(end):
             if time.monotonic() > deadline or self._stop_event.is_set():
                 raise BrokerError(f"{self._topic}: {self.error or NOT_CAUGHT_UP}")
             time.sleep(POLL_S)
@@ -219,11 +223,11 @@ class TopicMirrors:
         self.labels_follower.wait_until(end)
 
     def has_matches(self) -> bool:
-        """False while the matches of the day are read for the first time; raises if they cannot."""
+        """Whether those of the day, or of the whole file, are read; raises if they cannot be."""
         follower = self.matches_follower
         if follower.error not in ("", NOT_READ):
             raise BrokerError(follower.error)
-        return follower.ready.is_set()
+        return follower.has_read(self.matches.period.matches_end)
 
     def unread(self) -> dict[str, str]:
         """The topics that cannot be read, and why."""

@@ -18,6 +18,7 @@ class StreamPeriod:
 
     def __init__(self, now: Callable[[], int] = now_ms) -> None:
         self.now = now
+        self.matches_end: Offsets = {}
 
     @property
     def since(self) -> int:
@@ -26,9 +27,6 @@ class StreamPeriod:
 
     def begin(self, cluster: TopicReader, topic: str) -> Offsets:
         return cluster.offsets_at(topic, self.since)
-
-    def file_begin(self, _topic: str) -> Offsets | None:
-        return None
 
     def has(self, _message: StoredMessage) -> bool:
         return True
@@ -56,6 +54,7 @@ class FilePass(Struct, frozen=True):
     version: int = 0  # grows with each pass
     control_offset: int = -1  # of the articles
     begin: dict[str, Offsets] = {}  # by topic: where its records begin
+    matches_end: Offsets = {}  # once all posts are matched
     first: int = 0  # milliseconds, of the oldest post; 0 where none has a time
     last: int = 0
     posts: int = 0
@@ -79,11 +78,12 @@ class FilePeriod:
         return self.latest.last
 
     def begin(self, cluster: TopicReader, topic: str) -> Offsets:
-        return self.file_begin(topic) or cluster.ends(topic)
+        """Where the records of the latest pass begin; none is there before the first."""
+        return self.latest.begin.get(topic) or cluster.ends(topic)
 
-    def file_begin(self, topic: str) -> Offsets | None:
-        """Where the records of the latest pass begin; None before the first."""
-        return self.latest.begin.get(topic)
+    @property
+    def matches_end(self) -> Offsets:
+        return self.latest.matches_end
 
     def has(self, message: StoredMessage) -> bool:
         """False for a record of an earlier pass."""

@@ -244,8 +244,9 @@ class PromiseAction(Action, frozen=True, kw_only=True):
 def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
     control = desk.mirrors.control
     profile = control.profiles.get(request.event)
-    if profile is None or not desk.is_settled:
-        return {"profile": None, "loading": not (control.complete and desk.is_settled)}
+    is_read = desk.is_settled and desk.mirrors.has_matches()
+    if profile is None or not is_read:
+        return {"profile": None, "loading": not (control.complete and is_read)}
     goal = request.goal or chosen_goal(desk.mirrors.labels.event_labels(request.event))
     rows, target = desk.matches.draw_rows(request.event), PromiseTarget.for_profile(profile, *goal)
     result = _weigh_evidence(desk, rows, profile, target)
@@ -271,6 +272,8 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
     """Sets the threshold that the labels show, if the page showed the same evidence."""
     context = desk.model.wait()
     desk.require_settled()
+    if not desk.mirrors.has_matches():
+        raise InputError("the matches are still being read; wait until they are")
     with desk.editor.topic() as topic:
         desk.mirrors.catch_up(topic.cluster)
         view = desk.model.view()

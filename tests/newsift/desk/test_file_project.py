@@ -84,9 +84,10 @@ def test_rows_that_cannot_be_read_are_reported_once(
     inputs: Any = [File([[bad, bad]])]
     stream = FileStream(Config(), inputs, period, lambda: state, lambda: None)
     outbox: Any = SimpleNamespace(settle=lambda: None)
+    cluster: Any = SimpleNamespace(ends=lambda _topic: {0: 5})
     for _ in range(2):
-        stream._publish(outbox, lambda: 0)
-    assert period.is_settled(1)
+        stream._publish(outbox, cluster, lambda: 0)
+    assert (period.is_settled(1), period.matches_end) == (True, {0: 5})
     assert stream.progress.bad == 2
     assert capsys.readouterr().err.count("could not be read: 2") == 1
 
@@ -98,6 +99,7 @@ def test_posts_are_sent_with_their_own_times() -> None:
     posts = [SimpleNamespace(reading=None, value=b"{}", key=b"", timestamp=at) for at in times]
     sent: list[int] = []
     outbox: Any = SimpleNamespace(settle=lambda: None, send=lambda *_, at: sent.append(at))
+    cluster: Any = SimpleNamespace(ends=lambda _topic: {0: 5})
 
     class File(list[Any]):
         name, size, is_file = "posts.csv", 0, False
@@ -107,7 +109,7 @@ def test_posts_are_sent_with_their_own_times() -> None:
     state: Any = SimpleNamespace(offset=1)
     inputs: Any = [File([posts])]
     stream = FileStream(Config(), inputs, period, lambda: state, lambda: None)
-    stream._publish(outbox, lambda: 0)
+    stream._publish(outbox, cluster, lambda: 0)
     assert sent[:3] == [later, day, 0]
     assert sent[3] <= now_ms()
     assert (period.latest.first, period.latest.last, period.latest.posts) == (day, sent[3], 4)
