@@ -132,6 +132,7 @@ def test_a_threshold_is_dragged_and_set(place: Place, window: Window) -> None:
     page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 140, steps=5)
     page.mouse.up()
     assert value(handle) > begun + 0.05
+    expect(page.get_by_text("fewer than now")).to_be_visible()
     page.get_by_label("Threshold", exact=True).last.fill("0.312")
     page.keyboard.press("Tab")
     expect(handle).to_have_attribute("aria-valuenow", "0.312")
