@@ -1,7 +1,7 @@
 """`newsift events`: what events have learned, learning, and promises."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from newsift.operations.events import (
     lowest_and_highest,
     require_event,
 )
+from newsift.operations.labels import read_event_labels
 from newsift.operations.messages import capture, notify, notify_version
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import (
@@ -51,6 +52,8 @@ from newsift.operations.promises import (
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
 from newsift.operations.times import parse_seconds
+from newsift.statistics.labels import Goal, Label
+from newsift.statistics.queues import chosen_goal
 from worker.config import Config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected
@@ -320,8 +323,13 @@ def forget(name: str, yes: bool, config: Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PromiseLevel:
-    precision: float
-    confidence: float
+    precision: float | None
+    confidence: float | None
+
+    def goal(self, labels: Iterable[Label]) -> Goal:
+        """What is not given is what the labels were to prove."""
+        precision, confidence = chosen_goal(labels)
+        return self.precision or precision, self.confidence or confidence
 
 
 @events.command()
@@ -329,10 +337,10 @@ class PromiseLevel:
 @option_group(
     "level",
     PromiseLevel,
-    click.option("--precision", type=SHARE, default=0.8, show_default=True,
-                 help="The promised share of right matches."),
-    click.option("--confidence", type=SHARE, default=0.9, show_default=True,
-                 help="The probability that the promise holds."),
+    click.option("--precision", type=SHARE,
+                 help="The promised share of right matches; by default the labels' goal, or 0.8."),
+    click.option("--confidence", type=SHARE,
+                 help="How sure the promise is; by default the labels' goal, or 0.9."),
 )  # fmt: skip
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.", default="24h")
 @YES
@@ -356,7 +364,8 @@ def promise(
             _publish_first_profile(topic, state, context, event, yes, as_json)
             return
         profile = require_profile(event)
-        target = PromiseTarget.for_profile(profile, level.precision, level.confidence)
+        goal = level.goal(read_event_labels(cluster, config, name))
+        target = PromiseTarget.for_profile(profile, *goal)
         evidence = read_evidence(cluster, config, profile, target, start)
         if not as_json:
             click.echo(_evidence_text(target, evidence))

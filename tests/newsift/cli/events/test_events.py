@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from encoder import Encoder
-from newsift.statistics.labels import Label
+from newsift.statistics.labels import Label, QueueName
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry_event import (
     ARTICLES,
@@ -222,6 +222,21 @@ def test_without_a_profile_one_comes_first(newsift: Command, kafka: Kafka) -> No
     assert published(kafka).promise is None
     done = newsift("events", "promise", "ferry", "--yes")
     assert "no post has matched this version" in done.err
+
+
+def test_a_promise_is_of_the_labels_goal(newsift: Command, kafka: Kafka) -> None:
+    add_seeds(kafka)
+    newsift("events", "learn", "ferry", "--background", "--yes")
+    queue = QueueName("n", "2026-11-22T10:00:00Z", (0.9, 0.95))
+    label = Label(
+        "on", "ferry", Post("1", "plain", "fire"), "anna", "2026-11-22T10:00:00Z", "certify",
+        probability=0.5, score=0.5, queue=queue,
+    )  # fmt: skip
+    kafka.send(LABELS, label.value, label.key)
+    for options, goal in (((), (0.9, 0.95)), (("--precision", "0.7"), (0.7, 0.95))):
+        done = newsift("events", "promise", "ferry", "--yes", "--json", *options)
+        (row,) = rows(done.out)
+        assert (row["precision"], row["confidence"]) == goal, done.err
 
 
 def test_a_promise_lapses_when_few_posts_pass(newsift: Command, kafka: Kafka) -> None:
