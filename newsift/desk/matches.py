@@ -160,11 +160,6 @@ class MatchMirror:
         with self._lock:
             return self._present().of(event).version
 
-    def left_out(self, event: str) -> int:
-        """Older matches of the event, for which there is no room."""
-        with self._lock:
-            return self._present().of(event).left_out
-
     def counts(self, event: str) -> EventCounts:
         with self._lock:
             return self._present().of(event).counts(self.period.hours)

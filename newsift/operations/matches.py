@@ -167,6 +167,7 @@ class Story:
 @dataclass(frozen=True, slots=True)
 class EventCounts:
     last: int  # the time of the newest post
+    left_out: int  # older matches that are not held any more
     all_posts: int
     all_stories: int
     posts: list[int]  # by the hours that were asked for
@@ -264,7 +265,7 @@ class EventMatches:
                 stories[step] += story_count
         all_posts, all_stories = (sum(counts[n] for counts in self._hours.values()) for n in (0, 1))
         return EventCounts(
-            self._last, all_posts if self._keeps_hours else sum(posts),
+            self._last, self.left_out, all_posts if self._keeps_hours else sum(posts),
             all_stories if self._keeps_hours else sum(stories), posts, stories,
             dict(self._languages), dict(self._platforms),
         )  # fmt: skip

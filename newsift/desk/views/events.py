@@ -203,7 +203,7 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
         "threshold": threshold_now(desk, request.event),
         "total": page.total,
         "newer": page.newer,
-        "left_out": desk.matches.left_out(request.event),
+        "left_out": counts.left_out,
         "up_to": page.last,
         "skip": request.skip,
         "languages": sorted(name for name in counts.languages if name),
