@@ -1,6 +1,5 @@
 """Rows of files as messages of a topic, with corrected times and ids."""
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ import msgspec
 
 from newsift.files.read import input_name
 from worker.config.limits import Limits
-from worker.posts.checks import rejection
+from worker.posts.checks import rejection, text_id
 from worker.posts.outcome import NO_WORDS, Post, Reading, Reason, Rejected
 from worker.posts.read import read_post
 from worker.posts.times import is_naive, milliseconds, utc
@@ -25,7 +24,6 @@ EXACT_FLOAT = re.compile(r"([0-9]{1,15})\.0")
 TIME_KEY = re.compile(
     rb'"(created_at|createdAt)"\s*+:\s*+(?:"([^"\\]{1,64})"|(?!null\b|"")([^\s,}]{1,64}))'
 )
-ID_DIGITS = 16  # of the digest that is the id of a post without one
 MAX_EXAMPLE_CHARS = 40
 NAIVE_TIME = (
     "times without an offset in {column!r}, read as UTC: {n:,} (--timezone Europe/Berlin says "
@@ -125,12 +123,6 @@ class ValueCorrector:
         self._counts[key] += 1
         if key not in self._examples:
             self._examples[key] = shorten(one_line(example), MAX_EXAMPLE_CHARS)
-
-
-def text_id(text: str) -> str:
-    """The same text always gets the same id."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"sha256:{digest[:ID_DIGITS]}"
 
 
 Columns = Mapping[str, str]

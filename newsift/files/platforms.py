@@ -8,17 +8,14 @@ from typing import Any
 import msgspec
 
 from newsift.files.messages import (
-    RAW_OBJECT,
     FileMessage,
     FormatError,
     MessageMaker,
     plain_post,
-    text_id,
 )
 from newsift.files.tables import FileOptions, PostColumns
 from worker.posts.checks import diagnose, refusal
 from worker.posts.outcome import NO_POST, PassedOver, Post, Reason, Rejected
-from worker.posts.shape import recognise_form
 from worker.posts.x import Tweet, media_keys
 
 Raw = msgspec.Raw
@@ -362,16 +359,6 @@ class ObjectReader:
             yield self._maker.rejected(number, value, str(error))
 
     def _plain(self, message: FileMessage) -> FileMessage:
-        """A plain post without an id gets one made of its text."""
-        if isinstance(message.reading, Rejected) and message.reading.reason is Reason.NO_ID:
-            content = RAW_OBJECT.decode(message.raw)
-            if recognise_form(message.raw) == "plain" and bytes(
-                content.get("text", ABSENT)
-            ).startswith(b'"'):
-                text = decode(content["text"], type=str)
-                content["id"] = Raw(msgspec.json.encode(text_id(text)))
-                value = msgspec.json.encode(content)
-                message = self._maker.post(value, message.offset + 1, message.raw)
         if self._platform == "twarc" and _platform(message) == "plain":
             message = self._maker.post(wrap_tweet(message.raw), message.offset + 1, message.raw)
         return self._check_platform(message, PLATFORMS.get(_platform(message)))

@@ -1,6 +1,7 @@
 """Checks of JSON before it is decoded, rejections with their details, and the making of a post."""
 
 import re
+from hashlib import sha256
 
 import msgspec
 
@@ -18,6 +19,7 @@ from worker.posts.outcome import NO_POST, NO_WORDS, PassedOver, Post, Reading, R
 from worker.posts.times import utc
 
 MAX_DETAIL_CHARS = 200
+ID_DIGITS = 16
 LONE_SURROGATE_ESCAPE = re.compile(
     rb"""(?: [^\\]++
            | \\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}   # a pair
@@ -121,11 +123,18 @@ class Draft(msgspec.Struct, gc=False):
     url: str | None = None
 
 
+def text_id(text: str) -> str:
+    """Of a plain post without one: the same text always gets the same id."""
+    return f"sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:ID_DIGITS]}"
+
+
 def make_post(platform: str, draft: Draft, attachments: Attachments = NO_ATTACHMENTS) -> Reading:
-    """Rejected without an id or a text, passed over without words."""
+    """Rejected without a text or a platform's id, passed over without words."""
     name = str(draft.id) if draft.id is not None else ""
     if not name or name.isspace():
-        return rejection(Reason.NO_ID, f"id: {'missing' if draft.id is None else 'empty'}")
+        if platform != "plain":
+            return rejection(Reason.NO_ID, f"id: {'missing' if draft.id is None else 'empty'}")
+        name = text_id(draft.text or "")
     if draft.text is None:
         return rejection(Reason.NO_TEXT, "text: missing")
     if (not draft.text or draft.text.isspace()) and not any(attachments):

@@ -61,8 +61,7 @@ BAD: list[tuple[bytes | None, Reason, str]] = [
     (b'{"id": 1.5, "text": "x"}', Reason.WRONG_TYPE, "id: expected an integer or a string"),
     (b'{"id": ' + b"9" * 5000 + b', "text": "x"}', Reason.WRONG_TYPE, "id: integer value out of"),
     (b'{"id": "1", "text": "x", "lang": ["en"]}', Reason.WRONG_TYPE, "lang: expected a string"),
-    (b'{"text": "x"}', Reason.NO_ID, "id: missing"),
-    (b'{"id": " \\n", "text": "x"}', Reason.NO_ID, "id: empty"),
+    (b'{"id": null, "text": null}', Reason.NO_TEXT, "text: missing"),
     (b'{"id": "1"}', Reason.NO_TEXT, "text: missing"),
     (b'{"id": "1", "text": 5}', Reason.NO_TEXT, "text: expected a string or null, found an int"),
     (b"{}", Reason.UNKNOWN_FORM, "no known form: none"),
@@ -78,6 +77,15 @@ def test_a_bad_value_is_rejected_with_its_reason(
     assert (result.reason, message in result.detail) == (reason, True), result
     assert result.detail.isprintable()
     assert len(result.detail) <= 200
+
+
+@pytest.mark.parametrize(
+    "key", [b"", b'"id": null, ', b'"id": "", ', b'"id": " \\n", ', b'"k": 1, ']
+)
+def test_a_plain_post_without_an_id_is_named_by_its_text(key: bytes) -> None:
+    post = read_post(b"{" + key + b'"text": "abc"}')
+    assert isinstance(post, Post)
+    assert post.id == "sha256:ba7816bf8f01cfea"  # FIPS 180-2's example
 
 
 def with_list(items: int) -> bytes:

@@ -13,10 +13,11 @@ import zstandard
 
 from encoder.errors import InputError
 from newsift.files import parquet
-from newsift.files.messages import FileMessage, text_id
+from newsift.files.messages import FileMessage
 from newsift.files.posts import FORMATS, FileMessages, open_inputs
 from newsift.files.tables import FileOptions
 from worker.config.limits import DEFAULT_LIMITS
+from worker.posts.checks import text_id
 from worker.posts.outcome import Post, Reason, Rejected
 
 ONE = b'{"id": "1", "text": "a"}\n'
