@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -161,7 +161,7 @@ class Encoder:
         self._refuse_closed()
         if background is None:
             background = self._background.skim if skim else self._background.read
-        elif background.skimmed is not skim:
+        elif require_embeddings("background", background).skimmed is not skim:
             raise InputError(
                 f"background: {background!r}, but skim is {skim}; embed its posts with enc."
                 f"{'skim' if skim else 'posts'}"
@@ -169,14 +169,16 @@ class Encoder:
         return thresholds(background, articles, rate)
 
     def match_thresholds(
-        self, articles: Embeddings, rate: float = 0.001, read_factor: float = 5,
+        self, articles: Embeddings, rate: float = 0.001, read_factor: float | Literal["all"] = 5,
         background: Background | None = None,
     ) -> tuple[F32, F32]:  # fmt: skip
         """The thresholds and skim thresholds [k] that together a share `rate` reaches.
 
-        `read_factor` times as many background posts reach the skim threshold, and are read.
+        `read_factor` times as many background posts reach the skim threshold, and are read; with
+        "all" every post is.
         """
         self._refuse_closed()
+        read_factor = math.inf if read_factor == "all" else read_factor
         return match_thresholds(background or self._background, articles, rate, read_factor)
 
     def tokenize(self, text: str) -> list[tuple[str, float]]:

@@ -1,6 +1,5 @@
 """`newsift.match` and `newsift.Sieve`: which posts match which articles."""
 
-import hashlib
 import json
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from encoder import Encoder
 from encoder.embeddings import Embeddings, is_real
 from encoder.errors import InputError, ModelError
 from encoder.model.config import Side
+from encoder.support.files import require_path
 from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
@@ -26,6 +26,7 @@ from worker.match.readers import Matched, MatchOptions, PostMatcher
 from worker.match.reading import PostReader
 from worker.match.records import match_id, select_why_tokens, shortest_float
 from worker.posts.attachments import NO_ATTACHMENTS, attachments_of
+from worker.posts.checks import text_id
 from worker.posts.compare import compared_text
 from worker.posts.outcome import PLATFORMS, Post
 from worker.seeds.automatic import Reader, ThresholdRules
@@ -109,8 +110,7 @@ def _post(item: Any, text: str, id: str, number: int) -> InputPost:
         kind = "no text" if content is None else type(content).__name__
         raise InputError(f"posts[{number}]: {kind}, expected a str under {text!r}; leave it out")
     if name is None or _is_missing(name):
-        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-        name = f"sha256:{digest[:16]}"
+        name = text_id(content)
     alt, card, links = attachments
     post = Post("", "plain", content, alt=alt, card=card, links=links)
     return InputPost(name, compared_text(post), post)
@@ -202,7 +202,9 @@ class Sieve:
             raise InputError(f"reader: {reader!r} is neither read nor skim")
         self._model = model if isinstance(model, Encoder) else _model_name(model)
         enc = self._encoder()
-        own_background = read_background(background, enc, rate) if background else None
+        own_background = None
+        if background is not None:
+            own_background = read_background(require_path("background", background), enc, rate)
         self._reader = reader
         rules = ThresholdRules(rate, threshold, reader=reader)
         self._seeds = _seeds(enc, articles, rules, own_background)

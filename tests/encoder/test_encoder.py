@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import encoder
 from encoder import Encoder
-from encoder.embeddings import Embeddings
+from encoder.embeddings import EVERY_POST, Embeddings
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
 from encoder.model_directory import write_model
@@ -111,6 +111,9 @@ def test_skimmed_posts_have_thresholds_of_their_own(enc: encoder.Encoder) -> Non
         enc.thresholds(A, 0.5, background=Q)
     with pytest.raises(InputError, match="background"):
         enc.thresholds(A, 0.5, background=enc.posts(["storm"]), skim=True)
+    with pytest.raises(InputError, match="background"):
+        enc.thresholds(A, 0.5, background=["storm"])  # type: ignore[arg-type]
+    assert (enc.match_thresholds(A, 0.01, "all")[1] == EVERY_POST).all()
 
 
 def test_thresholds_may_come_from_posts_of_ones_own(enc: encoder.Encoder) -> None:

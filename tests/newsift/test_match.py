@@ -218,6 +218,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "a seed's threshold": (POSTS, [{"text": "a", "threshold": 2}], {}, r"articles\[0\]: threshold"),
     "a threshold": (POSTS, ARTICLES, {"threshold": 0}, "threshold: 0 is not above 0 and at most 1"),
     "no number": (POSTS, ARTICLES, {"threshold": "0.3"}, "threshold: '0.3' is not above 0 and at"),
+    "a background": (POSTS, ARTICLES, {"background": 5}, "background: a int was given; give a pa"),
     "a rate": (POSTS, ARTICLES, {"rate": 2}, "rate: 2 is not a share between 0 and 1"),
 }
 

@@ -185,7 +185,11 @@ def _from_env(env: Mapping[str, str]) -> dict[str, SourcedValue]:
         full, key = f"{section}.{name}", _find_key(section, name, variable)
         if variable != variable_name(full):
             raise ConfigError(f"{variable}: written in capitals alone; use {variable_name(full)}")
-        values[full] = _convert(full, key, SourcedValue(env[variable], variable))
+        content: str | list[str | None] | None = env[variable]
+        if key.rule.listed and env[variable].startswith("["):  # as in the file
+            node = _compose(Path(variable), env[variable])
+            content = _node_value(node, full) if node else None
+        values[full] = _convert(full, key, SourcedValue(content, variable))
     short = env.get(SERVERS_VARIABLE)
     if (
         short

@@ -167,6 +167,7 @@ def test_a_list_is_one_text_with_commas(file: Path) -> None:
     file.write_text("posts: {langs: [en, 'no', pt-BR]}")
     assert load_config(file, {}).posts.langs == "en,no,pt-BR"
     assert load_config(file, {"NEWSIFT_POSTS__LANGS": "de, fr"}).posts.langs == "de, fr"
+    assert load_config(file, {"NEWSIFT_POSTS__LANGS": "[de, 'no']"}).posts.langs == "de,no"
     assert load_config(file, {"NEWSIFT_POSTS__LANGS": ""}).posts.langs is None
 
 
