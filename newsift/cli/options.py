@@ -38,8 +38,9 @@ def since_option(
     help_text: str, required: bool = False, default: str | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """--since TIME; the command gets milliseconds as `start`."""
+    given: dict[str, Any] = {} if default is None else {"default": default}  # None is a value
     return click.option(
-        "--since", "start", metavar="TIME", required=required, default=default, help=help_text,
+        "--since", "start", metavar="TIME", required=required, help=help_text, **given,
         callback=lambda _ctx, _param, text: None if text is None else parse_since(text),
     )  # fmt: skip
 

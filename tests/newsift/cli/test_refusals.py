@@ -78,6 +78,7 @@ REFUSED = [
     ("backfill gone --since 1h", "seed 'gone': there is none of this id"),
     ("backfill odd --since 1h", "seed 'odd': is refused: text: missing"),
     ("backfill brand --since 1h", "seed 'brand': looks like another language"),
+    ("backfill ferry", "Missing option '--since'"),
     ("backfill ferry --since now", "--since 'now': is not a time"),
     ("backfill ferry --since 1h --out m.json --csv", "--csv and --out m.json exclude each other"),
     ("filter posts.jsonl --seeds bad.json --force", "seed 'bad': is refused: threshold: 1.5"),
