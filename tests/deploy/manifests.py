@@ -149,9 +149,13 @@ def check_process(work: Workload, _stack: Stack) -> Iterator[str]:
     needed += quantity(at(work.main, "lifecycle.preStop.sleep.seconds"))
     if quantity(at(work.pod, "terminationGracePeriodSeconds")) <= needed:
         yield f"terminationGracePeriodSeconds: is not above the {needed:g} s that its end takes"
-    has_gpu, on_gpu = GPU in mapping(work.main, "resources.limits"), config.model.device == "cuda"
+    gpus, on_gpu = mapping(work.main, "resources.limits").get(GPU), config.model.device == "cuda"
+    has_gpu = gpus is not None
     if on_gpu != has_gpu or (has_gpu and "cuda" not in str(work.main.get("image"))):
         yield f"limits: {GPU}, model.device and the image's target (cuda) do not agree"
+    requested = mapping(work.main, "resources.requests").get(GPU, gpus)
+    if has_gpu and (not re.fullmatch(r"[1-9]\d*", str(gpus)) or str(requested) != str(gpus)):
+        yield f"limits: {GPU}: is not a whole number from 1, and the same in requests"
 
 
 def check_volumes(work: Workload, _stack: Stack) -> Iterator[str]:

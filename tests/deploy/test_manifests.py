@@ -124,6 +124,7 @@ MUTATIONS = (
     Mutation(MONITOR, "port: web", "port: metrics", "port"),
     Mutation(MONITOR, "name: newsift\n  podMetrics", "name: sift\n  podMetrics", "PodMonitor"),
     Mutation(GPU, '              nvidia.com/gpu: "1"\n', "", "nvidia.com/gpu"),
+    Mutation(GPU, 'nvidia.com/gpu: "1"', 'nvidia.com/gpu: "0.5"', "nvidia.com/gpu"),
     Mutation(GPU, "0.1.0-cuda\n          env", "0.1.0-cpu\n          env", "image"),
 )
 
