@@ -62,13 +62,15 @@ def broker(port: int, host: str, retention_mb: int, partitions: int) -> None:
 
 async def _serve(port: int, host: str, retention_bytes: int, partitions: int) -> None:
     node = Broker(host, port, retention_bytes=retention_bytes, partitions=partitions)
-    end = asyncio.Event()
+    signals = asyncio.Queue[signal.Signals]()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, end.set)
+        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
     await node.start()
     click.echo(node.address)
     click.echo(
         f"A Kafka broker in memory, at {node.address}; Ctrl-C ends it and all it holds.", err=True
     )
-    await end.wait()
+    ended_by = await signals.get()
     await node.stop()
+    if ended_by == signal.SIGINT:
+        raise KeyboardInterrupt
