@@ -49,11 +49,16 @@ class Access:
 class DeskFiles:
     """What a desk without Kafka works on."""
 
-    files: tuple[Path, ...] = ()
+    file: tuple[Path, ...] = ()
+    more: tuple[Path, ...] = ()
     seeds: tuple[Path, ...] = ()
     force: bool = False
     folder: Path | None = None
     file_options: FileOptions = field(default_factory=FileOptions)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.file + self.more
 
 
 @click.command()
@@ -70,8 +75,9 @@ class DeskFiles:
 @option_group(
     "files",
     DeskFiles,
-    click.option("--file", "files", type=PATH, multiple=True, metavar="FILE",
-                 help="Take the posts of this file, without Kafka; may be repeated."),
+    click.option("--file", type=PATH, multiple=True, metavar="FILE…",
+                 help="Take the posts of these files, without Kafka; may be repeated."),
+    click.argument("more", nargs=-1, type=PATH, metavar=""),
     click.option("--seeds", type=PATH, multiple=True, metavar="PATH",
                  help="With --file: a seed article, or a folder of them; may be repeated."),
     click.option("--force", is_flag=True,

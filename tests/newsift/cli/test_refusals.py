@@ -128,6 +128,7 @@ REFUSED = [
     ("labels import labels.jsonl --yes", "line 2: 'ann' judged this post"),
     ("desk --file gone.csv", "gone.csv: cannot be read"),
     ("desk --file noise.bin", "noise.bin"),
+    ("desk --file posts.jsonl gone.csv", "gone.csv: cannot be read"),
     ("desk --file -", "--file -: the posts are read again"),
     ("desk --file posts.jsonl --kafka 127.0.0.1:1", "--kafka: --file and --project have a broker"),
     ("desk --file posts.jsonl --seeds a.md", "a.md: has 1 word, and an article has 40"),
