@@ -246,7 +246,7 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     """Publish the labels of FILE, CSV or JSON lines, and read them back.
 
     Nothing is published unless every line can be read. Imported labels can train a profile, but
-    cannot prove a promise, as only a random draw can.
+    cannot prove a promise, as only a random draw can; a drawn label that is there already stays.
     """
     labels = read_labels(file, by or current_user(), now_text(), config.limits)
     events = Counter(label.event for label in labels.values())
@@ -255,8 +255,12 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {counts}?"):
         return
     with label_topic(config, create=True) as topic:
-        topic.publish({key: label.value for key, label in labels.items()})
-    notify(f"{counts} imported")
+        there = [label for group in topic.state().by_event.values() for label in group]
+        drawn = {label.key: label.label for label in there if label.drawn != "given"}
+        new = {key: label for key, label in labels.items() if drawn.get(key) != label.label}
+        topic.publish({key: label.value for key, label in new.items()})
+    kept = len(labels) - len(new)
+    notify(f"{counts} imported" + (f"; {kept:,} were there, and stay as drawn" if kept else ""))
 
 
 def _by_event(config: Config, event: str | None) -> Mapping[str, tuple[Label, ...]]:

@@ -170,6 +170,19 @@ def test_export_can_be_imported(newsift: Command, kafka: Kafka, tmp_path: Path, 
     assert first[2].post.text == EVIL
 
 
+def test_an_import_leaves_drawn_labels_that_say_the_same(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    for name in ("1", "2"):
+        begin(kafka, name)
+    file = tmp_path / "l.jsonl"
+    assert newsift("labels", "export", file).code == 0
+    file.write_text(file.read_text("utf-8").replace('"on"', '"off"', 1), "utf-8")
+    assert newsift("labels", "import", file, "--yes").code == 0
+    latest = {label.post.id: (label.label, label.drawn) for label in stored(kafka)}
+    assert sorted(latest.values()) == [("off", "given"), ("on", "certify")]
+
+
 def test_imports_labels_in_a_matches_table(newsift: Command, kafka: Kafka, tmp_path: Path) -> None:
     for name in ("7", "8", "9"):
         kafka.send(MATCHES, record(name, EVIL, storm=0.5))
