@@ -28,7 +28,7 @@ FAST := encoder/score worker/config worker/match worker/posts \
 CI_ONLY := faults hostile newsift/desk/browser
 SLOW := fuzz revoking control_lost
 
-.PHONY: demo test test-fast faults lint docs bench env peers lock clean soak
+.PHONY: demo test test-fast least faults lint docs bench env peers lock clean soak
 
 demo: $(READY)
 	@$(BIN)/newsift demo
@@ -43,6 +43,19 @@ test: env
 test-fast: env
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" --hypothesis-profile fast $(addprefix tests/,$(FAST)) \
 		$(foreach name,$(SLOW),--ignore-glob "*_$(name).py")
+
+# With the least versions that pyproject.toml allows, in an environment of their own.
+LEAST := .venv/least/bin
+least: env
+	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-build \
+		--resolution lowest-direct --extra figures --extra parquet pyproject.toml \
+		--output-file .venv/least.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/least
+	@$(BIN)/uv pip install --quiet --python $(LEAST)/python --no-build -r .venv/least.txt --group dev
+	@$(BIN)/uv pip install --quiet --python $(LEAST)/python --no-deps --no-build-isolation --editable .
+	@PATH=$(CURDIR)/$(LEAST):$$PATH OMP_NUM_THREADS=1 $(LEAST)/python -m pytest -q -n 2 \
+		--dist loadfile -m "not slow" $(addprefix tests/,encoder worker train newsift/files \
+		newsift/statistics newsift/test_match.py)
 
 # Every fault in full, on both brokers; Apache Kafka needs Java and Maven.
 faults: env

@@ -113,7 +113,8 @@ class Ring(Attention):
         # Lists of 2c+3, each [N, h, k].
         keys, values = ([*self.around(x), e, s] for x, e, s in zip(near, own, hub, strict=True))
         logits = single(torch.stack([(q * k).sum(2) for k in keys]))  # [2c+3, N, h]
-        outside = F.pad(texts.outside(self.window), (0, 0, 0, 0, 0, 2))
+        around = texts.outside(self.window)
+        outside = torch.cat([around, around.new_zeros(2, *around.shape[1:])])  # [2c+3, N, 1]
         p = self.shares(entmax(logits.masked_fill(outside, -torch.inf), self.alpha, dim=0))
         return self.join(mix(p, values))
 
