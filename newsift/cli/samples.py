@@ -50,7 +50,7 @@ BROKEN_MESSAGES: tuple[bytes | None, ...] = (
     b'{"id": "poison-2", "text": ' + b"[" * 500 + b"]" * 500 + b"}",
     b'{"id": "poison-3", "text": "caf\xe9 on fire"}',
     b'{"id": "poison-4", "text": "half of an emoji: \\ud83d"}',
-    b'{"text": "nobody knows which post this is"}',
+    b'{"data": {"text": "nobody knows which post this is"}}',
     b'{"id": "poison-5", "text": 404}',
     None,
     b'{"temperature": 21.5, "room": "kitchen"}',
