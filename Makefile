@@ -47,11 +47,12 @@ test-fast: env
 # With the least versions that pyproject.toml allows, in an environment of their own.
 LEAST := .venv/least/bin
 least: env
-	@$(BIN)/uv pip compile --quiet --python-version 3.11 --no-header --no-annotate --no-build \
-		--resolution lowest-direct --extra figures --extra parquet pyproject.toml \
+	@$(COMPILE) --resolution lowest-direct --extra figures --extra parquet pyproject.toml \
 		--output-file .venv/least.txt
+	@$(COMPILE) --constraint .venv/least.txt --extra figures --extra parquet --group dev \
+		pyproject.toml --output-file .venv/least.lock
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/least
-	@$(BIN)/uv pip install --quiet --python $(LEAST)/python --no-build -r .venv/least.txt --group dev
+	@$(BIN)/uv pip install --quiet --python $(LEAST)/python --no-build --require-hashes -r .venv/least.lock
 	@$(BIN)/uv pip install --quiet --python $(LEAST)/python --no-deps --no-build-isolation --editable .
 	@PATH=$(CURDIR)/$(LEAST):$$PATH OMP_NUM_THREADS=1 $(LEAST)/python -m pytest -q -n 2 \
 		--dist loadfile -m "not slow" $(addprefix tests/,encoder worker train newsift/files \

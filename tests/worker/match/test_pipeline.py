@@ -40,7 +40,7 @@ Written = tuple[int, str, bytes, bytes, str]
 
 NOW = "2026-01-01T00:00:00.000Z"
 POISON = [
-    None, b"", b"{", b"\xff", b"[]", b'{"id": "1"}', b'{"id": "", "text": "storm"}',
+    None, b"", b"{", b"\xff", b"[]", b'{"id": "1"}', b'{"data": {"id": "", "text": "storm"}}',
     b'{"id": "1", "text": "\\ud800"}', b"[" * 9999, b'{"id": "1", "text": 7}',
 ]  # fmt: skip
 
