@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 from encoder.embeddings import Embeddings
@@ -42,14 +43,19 @@ def remove_oldest(folder: Path) -> None:
 
 
 class ArticleVectors:
-    """Embeds articles; one that was embedded before, by this model in this way, is not read again.
+    """Embeds articles; one that was embedded before, by this model and runtime, is not read again.
 
-    A file that cannot be read counts as missing. Where none can be written, nothing is kept.
+    Another version of the runtime, or another processor, may give other bits. A file that cannot be
+    read counts as missing. Where none can be written, nothing is kept.
     """
 
     def __init__(self, enc: Encoder, folder: Path | None) -> None:
         self._enc, self._folder = enc, folder if enc.has_star else None
         self._written = 0  # files, since the oldest were removed
+        self._by: tuple[str, ...] = ()  # what reads them
+        if self._folder is not None:
+            runtime = "onnxruntime" if enc.path == "onnx" else "torch"
+            self._by = enc.digest, enc.path, repr(enc.error), version(runtime)
 
     def embed(self, articles: Sequence[Article]) -> Embeddings:
         if self._folder is None:
@@ -72,7 +78,7 @@ class ArticleVectors:
     def _path(self, folder: Path, article: Article) -> Path:
         texts = (article,) if isinstance(article, str) else article
         digest = hashlib.sha256()
-        for part in (self._enc.digest, self._enc.path, *texts):
+        for part in (*self._by, *texts):
             content = part.encode("utf-8", "surrogatepass")
             digest.update(len(content).to_bytes(8, "little") + content)
         return folder / f"{digest.hexdigest()}{SUFFIX}"

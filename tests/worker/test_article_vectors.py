@@ -44,6 +44,16 @@ def test_an_article_is_read_once_and_has_the_same_bits_from_its_file(folder: Pat
         assert same_rows(rows, exact[order])
 
 
+def test_another_version_of_the_runtime_reads_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ArticleVectors(two_readers(), folder).embed(ARTICLES)
+    monkeypatch.setattr(article_vectors, "version", lambda package: f"{package} of tomorrow")
+    enc = Counting()
+    ArticleVectors(enc, folder).embed(ARTICLES)  # type: ignore[arg-type]
+    assert enc.read == len(ARTICLES)
+
+
 def test_a_damaged_or_foreign_file_is_made_again(folder: Path) -> None:
     exact = ArticleVectors(two_readers(), folder).embed(ARTICLES)
     first, second, third = sorted(folder.iterdir())
