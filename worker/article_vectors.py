@@ -52,10 +52,10 @@ class ArticleVectors:
     def __init__(self, enc: Encoder, folder: Path | None) -> None:
         self._enc, self._folder = enc, folder if enc.has_star else None
         self._written = 0  # files, since the oldest were removed
-        self._by: tuple[str, ...] = ()  # what reads them
+        self._reader: tuple[str, ...] = ()  # model and runtime
         if self._folder is not None:
             runtime = "onnxruntime" if enc.path == "onnx" else "torch"
-            self._by = enc.digest, enc.path, repr(enc.error), version(runtime)
+            self._reader = enc.digest, enc.path, repr(enc.error), version(runtime)
 
     def embed(self, articles: Sequence[Article]) -> Embeddings:
         if self._folder is None:
@@ -78,7 +78,7 @@ class ArticleVectors:
     def _path(self, folder: Path, article: Article) -> Path:
         texts = (article,) if isinstance(article, str) else article
         digest = hashlib.sha256()
-        for part in (*self._by, *texts):
+        for part in (*self._reader, *texts):
             content = part.encode("utf-8", "surrogatepass")
             digest.update(len(content).to_bytes(8, "little") + content)
         return folder / f"{digest.hexdigest()}{SUFFIX}"

@@ -58,7 +58,8 @@ def learn(cluster: TopicReader, config: Config) -> None:
     training = ProfileTraining(
         cluster, ModelContext(config), LearnOptions(PROVEN_EVENT, span=None, labels=False)
     )
-    training.publish(*training.propose())
+    proposal, state = training.propose()
+    training.publish(proposal, state)
 
 
 def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:

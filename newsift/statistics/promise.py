@@ -158,7 +158,7 @@ class FrozenCuts:
         if len(self._scores) < self._least:
             return self._least, 0
         above = (np.flatnonzero(self._scores >= cut)[: self._least] for cut in self.cuts)
-        return self._least, len(set[int]().union(*(members.tolist() for members in above)))
+        return self._least, len({member for members in above for member in members.tolist()})
 
     def progress(self, label_at: LabelLookup) -> CertifyProgress:
         threshold = self._proven

@@ -203,8 +203,9 @@ class Coordinator(GroupCoordinator):  # type: ignore[misc]
         if instance is not None and isinstance(request, HeartbeatRequest):
             request = _Heartbeat(self.group_id, self.generation, self.member_id, instance)
         if instance is not None and isinstance(request, OffsetCommitRequest):
-            place = self.group_id, self.generation, self.member_id, instance
-            request = _OffsetCommit(*place, request._topics)
+            request = _OffsetCommit(
+                self.group_id, self.generation, self.member_id, instance, request._topics
+            )
         answer = await super()._send_req(request)
         self._leader = getattr(answer, "leader_id", self._leader)
         if FENCED_INSTANCE_ID in _codes(answer):
