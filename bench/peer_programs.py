@@ -71,7 +71,7 @@ class PeerJob(msgspec.Struct, frozen=True):
     posts: str = ""
     matches: str = ""
     seeds: str = ""  # a file of their unit vectors [k, d]
-    threshold: float = 0.0
+    thresholds: tuple[float, ...] = ()  # of the seeds
     jar: str = ""  # of MiniLM
 
 
@@ -88,7 +88,7 @@ class PeerMatcher:
 
     def __init__(self, job: PeerJob) -> None:
         self._vectors = MiniLM(Path(job.jar))
-        self._seeds, self._threshold = np.load(job.seeds), job.threshold
+        self._seeds, self._thresholds = np.load(job.seeds), np.array(job.thresholds)
 
     def matches(self, values: Sequence[bytes]) -> Iterator[SeedScore]:
         """The matches of some posts."""
@@ -96,7 +96,7 @@ class PeerMatcher:
         if not posts:
             return
         scores = self._vectors.texts([post["text"] for post in posts]) @ self._seeds.T  # [n, k]
-        for row, seed in np.argwhere(scores >= self._threshold).tolist():
+        for row, seed in np.argwhere(scores >= self._thresholds).tolist():
             yield SeedScore(posts[row]["id"], seed, float(scores[row, seed]))
 
 

@@ -33,8 +33,8 @@ from train.teacher.minilm import whole
 
 SEEDS = "seeds"
 ARTICLE_PIECES = 256
-SAMPLE = 4_096  # posts that a peer's threshold is taken from
-SHARE = 0.02  # of the posts that match with a peer
+SAMPLE = 16_384  # posts that a peer's thresholds are taken from
+SHARE = 0.001  # of the posts that match a seed, as with automatic thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,10 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
     ):
         peers = [minilm_peer(options.minilm)] if options.minilm else []
         peers += [lucene_peer(options.lucene, texts)] if options.lucene else []
-        starts: dict[str, Start] = {"newsift": partial(running_worker, seeds=SEEDS)}
+        starts: dict[str, Start] = {
+            f"newsift, {reader}": partial(running_worker, seeds=SEEDS, settings={"reader": reader})
+            for reader in ("read", "skim")
+        }
         starts |= peer_starts(peers, texts, articles, Path(folder))
         topics = BenchTopics.create(kafka, {SEEDS: seed_records(articles)})
         return [
@@ -122,11 +125,11 @@ def peer_starts(
     """A function that starts each program, by its name."""
     starts: dict[str, Start] = {}
     for number, peer in enumerate(peers):
-        best = peer.score(texts[:SAMPLE], articles).max(1)
-        threshold = float(np.quantile(best, 1 - SHARE))
+        scores = peer.score(texts[:SAMPLE], articles)  # [n, k]
+        thresholds = np.quantile(scores, 1 - SHARE, axis=0, method="higher").tolist()
         file = folder / f"seeds-{number}"
         peer.write_seeds(articles, file)
-        job = PeerJob(seeds=str(file), threshold=threshold, jar=peer.jar)
+        job = PeerJob(seeds=str(file), thresholds=tuple(thresholds), jar=peer.jar)
         for name, command in peer.programs.items():
             starts[name] = partial(running_peer, command=command, job=job)
     return starts
@@ -144,10 +147,11 @@ def peer_speeds(
         for name, start in starts.items()
     }
     results = interleave(runs, options.rounds, report)
-    own_rates = [speed.rate for speed in results["newsift"]]
+    read, skim = (results[f"newsift, {reader}"] for reader in ("read", "skim"))
     rows: list[tuple[Cell, ...]] = []
     for name, speeds in results.items():
         rates, cpu = [speed.rate for speed in speeds], median(speed.cpu or 0.0 for speed in speeds)
-        rows.append((name, median(rates), ratio(own_rates, rates), cpu, speeds[-1].resident))
-    header = ("program", "posts/s", "newsift is × as fast", "CPU µs a post", "MB")
+        ratios = (ratio([speed.rate for speed in own], rates) for own in (read, skim))
+        rows.append((name, median(rates), *ratios, cpu, speeds[-1].resident))
+    header = ("program", "posts/s", "read is × as fast", "skim is × as fast", "CPU µs a post", "MB")
     return ResultTable("peers", "The same posts and articles, medians of the rounds", header, rows)

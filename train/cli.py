@@ -78,7 +78,9 @@ DEVICE = click.option("--device", default="auto", type=click.Choice(["auto", "cp
     "--split", default="test", type=click.Choice(list(SPLITS)), show_default=True,
     help="Which pairs and events; `all` for data that was never trained on.",
 )  # fmt: skip
-@click.option("--peers/--no-peers", default=True, help="BM25, TF-IDF, and MiniLM where installed.")
+@click.option(
+    "--peers/--no-peers", default=True, help="BM25, TF-IDF; MiniLM and MPNet where installed."
+)
 @click.option("--draws", type=click.IntRange(0), default=200, show_default=True, help="0: none.")
 @RATE
 @click.option(

@@ -33,7 +33,7 @@ def test_a_match_is_a_cosine_of_at_least_the_cut(
 ) -> None:
     monkeypatch.setattr(peer_programs, "MiniLM", lambda _: VectorsOfTwo())
     np.save(tmp_path / "seeds.npy", np.array([[1, 0], [0, 1]], np.float32))
-    job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), 0.7, "x.jar")
+    job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), (0.7, 0.8), "x.jar")
     values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']
     result = [(m.post, m.seed) for m in PeerMatcher(job).matches(values)]
     assert result == [("a", 0), ("b", 1)]

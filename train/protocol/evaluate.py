@@ -15,7 +15,14 @@ from train.loop.progress import ProgressLog
 from train.loop.token_rows import bf16_autocast
 from train.model.encoders import is_baseline, read_baseline
 from train.protocol import peers
-from train.protocol.metrics import Interval, ap_figure, auc_figure, clusters_of, compare_scorers
+from train.protocol.metrics import (
+    Interval,
+    ap_figure,
+    auc_figure,
+    clusters_of,
+    compare_scorers,
+    recall_figure,
+)
 from train.protocol.peers import Scorer
 from train.protocol.sets import (
     CrisisSet,
@@ -31,6 +38,8 @@ from train.protocol.sets import (
 from train.protocol.trust import Trust, TrustReporter, news_words
 from train.teacher.minilm import WIDTH, Read, Teacher, with_cache
 from train.teacher.store import VectorStore
+from train.transformer.mpnet import WIDTH as MPNET_WIDTH
+from train.transformer.mpnet import Mpnet
 
 DRAWN_PAIRS = 2**22  # a draw reads all pairs; larger sets get no intervals
 
@@ -107,7 +116,7 @@ def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> Tr
 
 
 def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict[str, Scorer]:
-    """Return the scorers to compare with; MiniLM only if it is installed."""
+    """Return the scorers to compare with; MiniLM and MPNet only if they are installed."""
     scorers: dict[str, Scorer] = {"BM25": peers.bm25}
     training = training_text(data)
     if training:
@@ -115,14 +124,18 @@ def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict
     else:
         log.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:
-        store = VectorStore(cache_root() / "minilm", WIDTH)
-        read = with_cache(use_bf16(Teacher().texts), store)
+        transformers = {
+            "MiniLM": (use_bf16(Teacher().texts), VectorStore(cache_root() / "minilm", WIDTH)),
+            "MPNet": (Mpnet.open().texts, VectorStore(cache_root() / "mpnet-judged", MPNET_WIDTH)),
+        }
     except InputError as error:
-        log.line(f"newsift: no MiniLM: {error}")
+        log.line(f"newsift: no MiniLM and MPNet: {error}")
         return scorers
-    scorers["MiniLM, chunks"] = peers.minilm(read)
-    if model is not None and model.model.idf is not None:
-        scorers["MiniLM, chunks + words"] = peers.minilm(read, model)
+    for name, (texts, store) in transformers.items():
+        read = with_cache(texts, store)
+        scorers[f"{name}, chunks"] = peers.transformer(read)
+        if model is not None and model.model.idf is not None:
+            scorers[f"{name}, chunks + words"] = peers.transformer(read, model)
     return scorers
 
 
@@ -180,9 +193,12 @@ def judge_event(
     size = f"{len(crisis.on):,} posts on topic, {len(crisis.off):,} off, {len(crisis.seeds)} seeds"
     result = SetResult("crisis", crisis.name, f"{size}, {len(crisis.background):,} background")
     scores_of: dict[str, Scores] = {}
+    recalls = []
     for name, scorer in scorers.items():
         log.progress(f"{crisis.name}: {name}")
         score = scorer(crisis.posts, crisis.seeds)
+        on, background = score[: len(crisis.on)], score[len(crisis.on) + len(crisis.off) :]
+        recalls.append(recall_figure(on, background, evaluation.rate))
         scores_of[name] = Scores.of(score, crisis)
         result.figures[name] = crisis_figures(scores_of[name])
         if reporter and result.trust is None:
@@ -199,4 +215,9 @@ def judge_event(
             clusters = clusters_of(crisis.on), clusters_of(others)
             intervals = compare_scorers(aucs, *clusters, evaluation.draws)
             result.intervals[figure] = dict(zip(scores_of, intervals, strict=True))
+    if evaluation.draws and crisis.background:
+        clusters = clusters_of(crisis.on), clusters_of(crisis.background)
+        intervals = compare_scorers(recalls, *clusters, evaluation.draws)
+        figure = f"recall at {evaluation.rate:g} of the background"
+        result.intervals[figure] = dict(zip(scores_of, intervals, strict=True))
     return result

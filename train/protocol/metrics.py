@@ -152,3 +152,20 @@ def auc_figure(on: F32, other: F32) -> Figure:
         return float((ons * beaten).sum() / max(ons.sum() * mass[-1], 1))
 
     return auc
+
+
+def recall_figure(on: F32, background: F32, rate: float) -> Figure:
+    """The share of posts that any seed finds, where each lets `rate` of the background pass.
+
+    `on` [n, k] and `background` [m, k] are scores with k seeds; they are sorted once for all draws.
+    """
+    order = np.argsort(-background, axis=0, kind="stable")  # [m, k]
+    falling = np.take_along_axis(background, order, 0)
+
+    def recall(ons: I64, others: I64) -> float:
+        passed = np.cumsum(others[order], axis=0)  # [m, k]
+        first_out = (passed <= rate * others.sum()).sum(0)  # [k]: with it, too many would pass
+        cuts = np.take_along_axis(falling, first_out[None, :], 0)
+        return float(ons @ (on > cuts).any(1) / max(ons.sum(), 1))
+
+    return recall

@@ -1,4 +1,4 @@
-"""Scorers to compare with: BM25, TF-IDF, MiniLM, MiniLM with words."""
+"""Scorers to compare with: BM25, TF-IDF, transformers, and these with words."""
 
 import re
 from collections import Counter
@@ -86,8 +86,8 @@ def bm25(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
     return sparse(map(words, posts)).dot(sparse(map(weigh, counts)))
 
 
-def minilm(read: Read, lexical: Encoder | None = None) -> Scorer:
-    """Untrained all-MiniLM-L6-v2, optionally mixed with an encoder's lexical half."""
+def transformer(read: Read, lexical: Encoder | None = None) -> Scorer:
+    """A pretrained transformer, optionally mixed with an encoder's lexical half."""
 
     def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
         vectors = unit_rows(read([readable(post) for post in posts]))

@@ -22,7 +22,7 @@ from encoder import Encoder
 from encoder.model.weights import F32
 from train.command import run_command
 from train.data.readers import SkippedRows, Split, TrainingArticle, split_of_event
-from train.protocol.metrics import ap_of
+from train.protocol.metrics import ap_of, recall_figure
 from train.protocol.peers import Scorer
 from train.protocol.sets import (
     CrisisSet,
@@ -85,9 +85,9 @@ def figures(score: F32, judged: PairSet | CrisisSet) -> str:
     if isinstance(judged, PairSet):
         return f"mAP {100 * ap_of(score, judged.label):.1f}"
     found = crisis_figures(Scores.of(score, judged))
-    background = score[len(judged.on) + len(judged.off) :]
-    thresholds = np.quantile(background, 1 - RATE, axis=0, method="higher")
-    recall = (score[: len(judged.on)] >= thresholds).any(1).mean()
+    on, background = score[: len(judged.on)], score[len(judged.on) + len(judged.off) :]
+    each = (np.ones(len(part), np.int64) for part in (on, background))
+    recall = recall_figure(on, background, RATE)(*each)
     values = [*(found[name] for name in ("AUC off", "AUC background", "P@R80")), recall]
     return " · ".join(f"{100 * value:.1f}" for value in values)
 

@@ -168,7 +168,8 @@ def test_an_event_is_judged_against_what_is_there(
     figures = event["figures"][str(model)]
     assert f"AUC {lacking}" not in figures
     assert (figures["passed in 1,000, a seed"] is None) == (lacking == "background")
-    assert list(event["intervals"]) == [f"AUC {'off' if lacking != 'off' else 'background'}"]
+    background = ["AUC background", "recall at 0.01 of the background"]
+    assert list(event["intervals"]) == (["AUC off"] if lacking == "background" else background)
 
 
 def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ from train.protocol.metrics import (
     interval,
     pair_auc_of,
     r_precisions,
+    recall_figure,
 )
-from train.protocol.peers import Scorer, bm25, counted_idf, minilm, tf_idf
+from train.protocol.peers import Scorer, bm25, counted_idf, tf_idf, transformer
 from train.teacher.minilm import CHUNK_WORDS, chunks, readable
 
 
@@ -97,6 +98,21 @@ def test_weights_count_a_pair_so_many_times(seed: int) -> None:
     expected = roc_auc_score(both, np.concatenate([on, other]), sample_weight=weight)
     result = auc_figure(on, other)(weight[: len(on)], weight[len(on) :])
     assert result == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_recall_is_counted_where_no_seed_lets_more_of_the_background_pass(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    on, background = (np.round(rng.random((n, 3)) * 8).astype(np.float32) for n in (12, 40))
+    ons, others = rng.integers(0, 4, 12), rng.integers(0, 4, 40)
+    allowed, found = 0.1 * others.sum(), np.zeros(12, np.bool_)
+    for seed_on, seed_background in zip(on.T, background.T, strict=True):
+        passing = [
+            cut for cut in np.arange(-1, 9) if others[seed_background > cut].sum() <= allowed
+        ]
+        found |= seed_on > min(passing)
+    expected = ons[found].sum() / ons.sum()
+    assert recall_figure(on, background, 0.1)(ons, others) == pytest.approx(expected)
 
 
 def test_a_draw_without_a_pair_says_nothing() -> None:
@@ -183,7 +199,7 @@ def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
 def test_an_article_is_to_minilm_all_its_chunks() -> None:
     long = " ".join(f"word{i}" for i in range(CHUNK_WORDS * 2 + 5))
     stories = [TrainingArticle("A title", long), TrainingArticle("", "short")]
-    whole = minilm(tiny.Teacher().texts)(POSTS, stories)
+    whole = transformer(tiny.Teacher().texts)(POSTS, stories)
     for i, post in enumerate(POSTS):
         vector = unit(tiny.vectors([readable(post)])[0])
         parts = [unit(vector) for vector in tiny.vectors(chunks("A title", long))]

@@ -117,7 +117,7 @@ public final class LucenePeer {
     ByteArrayDeserializer bytes = new ByteArrayDeserializer();
     ByteArraySerializer raw = new ByteArraySerializer();
     String output = job.get("matches").textValue();
-    double threshold = job.get("threshold").doubleValue();
+    JsonNode thresholds = job.get("thresholds");
     try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(reading, bytes, bytes);
         KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(writing, raw, raw)) {
       consumer.subscribe(List.of(job.get("posts").textValue()));
@@ -137,11 +137,12 @@ public final class LucenePeer {
         for (int at = 0; at < texts.size(); at++) {
           String post = posts.get(at).get("id").textValue();
           for (ScoringMatch each : matches.getMatches(at)) {
-            if (each.getScore() >= threshold) {
+            int seed = Integer.parseInt(each.getQueryId());
+            if (each.getScore() >= thresholds.get(seed).doubleValue()) {
               Object match =
                   Map.of(
                       "post", post,
-                      "seed", Integer.parseInt(each.getQueryId()),
+                      "seed", seed,
                       "score", each.getScore(),
                       "source", Map.of("timestamp", records.get(at).timestamp()));
               byte[] value = JSON.writeValueAsBytes(match);
