@@ -19,3 +19,9 @@ def return_large_blocks(most_free: int = DEFAULT_FREE_BYTES) -> None:
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, MIN_LARGE_BYTES)
         library.mallopt(M_TRIM_THRESHOLD, most_free)
+
+
+def return_free_memory() -> None:
+    """Return all that is free now, wherever it lies; a start leaves much behind."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

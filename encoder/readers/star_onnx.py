@@ -10,7 +10,8 @@ w that of the model.
 
 import atexit
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
 
@@ -158,6 +159,17 @@ atexit.register(RUNS.end)
 os.register_at_fork(after_in_child=RUNS.reset)  # threads stay with the parent
 
 
+@contextmanager
+def as_file(model: bytes) -> Iterator[str | bytes]:
+    """A file in memory, where there are such files: ONNX Runtime would keep the bytes."""
+    if not hasattr(os, "memfd_create"):
+        yield model
+        return
+    with os.fdopen(os.memfd_create("star"), "wb", buffering=0) as file:
+        file.write(model)
+        yield f"/proc/self/fd/{file.fileno()}"
+
+
 class StarOnnx:
     """Reads texts as token ids; thread-safe."""
 
@@ -168,10 +180,10 @@ class StarOnnx:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # the encoder gives each thread texts of its own
         options.enable_mem_pattern = False  # it keeps memory for each shape of a batch
-        content = StarGraph(weights, OnnxGraph()).build()
-        with RUNS:
+        options.enable_cpu_mem_arena = False  # it keeps the most that a run took
+        with RUNS, as_file(StarGraph(weights, OnnxGraph()).build()) as model:
             self._session = onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"]
+                model, options, providers=["CPUExecutionProvider"]
             )
 
     def vectors(self, texts: Sequence[I32]) -> F32:

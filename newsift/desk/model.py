@@ -15,6 +15,7 @@ from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.config import Config
 from worker.errors import BrokerError
+from worker.memory import return_free_memory
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, Resolution
@@ -131,6 +132,7 @@ class DeskModel:
         try:
             context = ModelContext(self._config)
             context.enc.compile_explanations()
+            return_free_memory()
             self.context, self.error = context, ""
         except Exception as error:  # noqa: BLE001 - it is logged and shown
             self.error = failure_text(error, "the model is not loaded")

@@ -52,6 +52,29 @@ print((faults[2] - faults[1]) * getpagesize() / BYTES)
 """
 
 
+HOLES = """
+from resource import getpagesize
+from worker.memory import return_free_memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * getpagesize()
+
+blocks = [bytearray(50_000) for _ in range(2_000)]
+last = blocks[-1]  # above all the others, so that they cannot be cut off at the end
+before = resident()
+del blocks
+held = before - resident()
+return_free_memory()
+print((before - resident() - held) // 2**20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc")
+def test_what_is_free_below_a_block_in_use_is_returned() -> None:
+    done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, check=True)
+    assert int(done.stdout) > 50
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
 def test_threads_do_not_hold_the_large_blocks_that_they_freed() -> None:
     done = subprocess.run([sys.executable, "-c", LARGE_BLOCKS], capture_output=True, check=True)

@@ -22,6 +22,7 @@ from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.readers import share_read
 from worker.match.records import RecordRules, encode_json
+from worker.memory import return_free_memory
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
 from worker.posts.read import PostRules
@@ -111,6 +112,7 @@ class WorkerParts:
         await self.ingest.start()
         sys.setswitchinterval(THREAD_SWITCH_S)
         gc.freeze()  # objects of the start live on: the collector need not scan them
+        return_free_memory()
         self.not_ready_reason = ""
         self.metrics.progress(time.time())
         self.metrics.ready(True)
