@@ -21,7 +21,7 @@ from newsift.files.read import DASH
 from newsift.files.write import check_targets
 from newsift.files.writers import TEXT_ENDINGS, check_ending
 from newsift.operations.actor import current_user
-from newsift.operations.counts import draw_queue
+from newsift.operations.counts import EventPosts, draw_count
 from newsift.operations.deletions import read_deletions
 from newsift.operations.labels import (
     LABEL_HEADERS,
@@ -31,9 +31,11 @@ from newsift.operations.labels import (
     LabelTopic,
     QueueKind,
     QueueRequest,
+    freeze_queue,
     label_topic,
     without_deleted,
 )
+from newsift.operations.matches import read_matches
 from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
@@ -96,7 +98,11 @@ def ask(
         labels = topic.state().event_labels(event)
         profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
         request = QueueRequest(event, name, kind, start, token_hex(8), count)
-        frozen = draw_queue(topic.cluster, config, request, labels, profile)
+        if kind == "count":
+            frozen = draw_count(EventPosts(topic.cluster, config, event), request, labels, profile)
+        else:
+            rows = read_matches(topic.cluster, config, start, event).draw_rows(event)
+            frozen = freeze_queue(topic.cluster, config, request, rows, labels, profile)
     if frozen.queue.next({}) is None:
         notify(
             f"event {event!r}: {NO_CANDIDATES[kind]} to ask about; --since an earlier time, "

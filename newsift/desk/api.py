@@ -21,6 +21,7 @@ MAX_FILE_NAME_CHARS = 100
 NOT_IN_NAMES = re.compile(r"[^\w.]+")
 DONE_OUTCOME = "done"
 MAX_BY_CHARS = 80
+By = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BY_CHARS)]
 EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
 EndpointFunction = Callable[["Desk", Q], object]
@@ -38,7 +39,7 @@ class EmptyRequest(msgspec.Struct, frozen=True):
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """`by` is the name that the user gave to the page."""
 
-    by: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BY_CHARS)]
+    by: By
 
 
 class EventRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from newsift.desk.period import Period
 from newsift.desk.post_fields import post_fields
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.files.deletions import has_content, without_content
+from newsift.operations.counts import EventPosts, draw_count
 from newsift.operations.labels import (
     LABEL_HEADERS,
     AnswerLog,
@@ -33,8 +34,9 @@ from newsift.operations.labels import (
 )
 from newsift.operations.messages import capture
 from newsift.operations.times import now_text
+from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS
 from newsift.statistics.labels import Goal, Label, Verdict
-from newsift.statistics.queues import Question, ScoredPost
+from newsift.statistics.queues import CountQueue, Question, ScoredPost
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
@@ -88,8 +90,16 @@ class LabelSession:
         return self._frozen.profile.version if self._frozen.profile else ""
 
     def asks_about_deleted(self) -> bool:
-        question = self._next(self._answers.verdicts())
-        return question is not None and self._is_deleted(question.candidate.post_id)
+        """Whether it still holds the content of the post that is next."""
+        question = self._queue.next(self._answers.verdicts())
+        if question is None or not has_content(question.candidate.post):
+            return False
+        return self._is_deleted(question.candidate.post_id)
+
+    def is_outrun(self) -> bool:
+        """Whether somebody has begun another draw for a count."""
+        queue = self._queue
+        return isinstance(queue, CountQueue) and queue.is_outrun(self._answers.of_all_judges())
 
     def _next(self, verdicts: Mapping[PostId, bool]) -> Question | None:
         """The content of a post that was deleted since the draw is neither shown nor stored."""
@@ -106,6 +116,10 @@ class LabelSession:
         question, last = self._next(verdicts), self._answers.last
         steps = self._undoable.copy()
         label_count = sum(post_id in self._frozen.matches for post_id in verdicts)
+        is_fixed = True  # whether no other posts may be drawn instead
+        if isinstance(self._queue, CountQueue):
+            label_count = len(verdicts)
+            is_fixed = self._queue.is_begun(self._answers.of_all_judges())
         following = None
         if question is not None:
             post_id = question.candidate.post_id
@@ -115,7 +129,7 @@ class LabelSession:
             }
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
-            "messages": self._messages,
+            "messages": self._messages, "is_fixed": is_fixed,
             "change": changes, "judged": label_count, "progress": self._queue.lines(verdicts),
             "question": self._card(question), "following": following,
             "left": self._queue.labels_left(verdicts),
@@ -178,6 +192,7 @@ class LabelSession:
             "score": candidate.score,
             "threshold": row.threshold if row else None,
             "why": row.best.why[:MAX_WHY_TOKENS] if row and has_content(post) else (),
+            "is_deleted": not has_content(post),
         }
 
 
@@ -223,6 +238,8 @@ class QueueKey(NamedTuple):
     by: str
     kind: QueueKind
     goal: Goal | None = None  # None: as the newest labels were to prove
+    labels: int = DEFAULT_COUNT_LABELS  # of a new draw for a count
+    days: int = 1  # of a stream, whose matches such a draw is of
 
 
 class LabelQueues:
@@ -299,6 +316,8 @@ class LabelQueues:
             return "the event's profile has changed, and scores differently"
         if active.period != self._period.version:
             return "the articles or a threshold have changed, and all posts were matched again"
+        if active.is_outrun():
+            return "somebody has begun a draw for the count, which goes on here"
         if now - active.used_at > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
         return "" if active.empty and now - active.drawn_at > EMPTY_QUEUE_S else None
@@ -315,17 +334,23 @@ class LabelQueues:
         return active
 
     def _draw(self, key: QueueKey, replaced_because: str) -> LabelSession:
-        period = self._period.version
+        period, is_count = self._period.version, key.kind == "count"
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             request = QueueRequest(
-                key.event, key.by, key.kind, self._period.since, self._nonce,
+                key.event, key.by, key.kind, self._period.days_since(key.days),
+                secrets.token_hex(8) if is_count else self._nonce, key.labels,
                 is_file=self._period.is_file, goal=key.goal,
             )  # fmt: skip
-            rows = self._mirrors.matches.draw_rows(key.event)
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)
-            queue = freeze_queue(cluster, self._config, request, rows, labels, profile)
+            if is_count:
+                file = self._period.matched_file(self._config.topics.matches)
+                source = EventPosts(cluster, self._config, key.event, file)
+                queue = draw_count(source, request, labels, profile)
+            else:
+                rows = self._mirrors.matches.draw_rows(key.event)
+                queue = freeze_queue(cluster, self._config, request, rows, labels, profile)
             frozen = replace(queue, period=period)
         answers = AnswerLog(key.event, key.by, frozen, self.labels)
         return LabelSession(

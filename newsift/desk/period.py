@@ -5,6 +5,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from newsift.operations.counts import MatchedFile
 from newsift.operations.times import now_ms
 from newsift.statistics.pass_rates import describe_window
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader
@@ -23,7 +24,13 @@ class StreamPeriod:
     @property
     def since(self) -> int:
         """As commands take matches where no time is given."""
-        return self.now() - DAY_MS
+        return self.days_since(1)
+
+    def days_since(self, days: int) -> int:
+        return self.now() - days * DAY_MS
+
+    def matched_file(self, _topic: str) -> None:
+        return None
 
     def begin(self, cluster: TopicReader, topic: str) -> Offsets:
         return cluster.offsets_at(topic, self.since)
@@ -69,6 +76,9 @@ class FilePeriod:
     def __init__(self) -> None:
         self.latest = FilePass()
 
+    def days_since(self, _days: int) -> int:
+        return self.since
+
     @property
     def version(self) -> int:
         return self.latest.version
@@ -80,6 +90,10 @@ class FilePeriod:
     def begin(self, cluster: TopicReader, topic: str) -> Offsets:
         """Where the records of the latest pass begin; none is there before the first."""
         return self.latest.begin.get(topic) or cluster.ends(topic)
+
+    def matched_file(self, topic: str) -> MatchedFile:
+        """`topic` is that of matches."""
+        return MatchedFile(self.latest.begin.get(topic, {}), self.latest.posts)
 
     @property
     def matches_end(self) -> Offsets:

@@ -14,18 +14,18 @@ from newsift.operations.deletions import read_deletions
 from newsift.operations.labels import (
     FrozenQueue,
     QueueRequest,
-    freeze_queue,
     request_near_answers,
     without_deleted,
 )
-from newsift.operations.matches import MatchRow, match_rows, read_matches
+from newsift.operations.matches import MatchRow, match_rows
 from newsift.operations.messages import notify
+from newsift.operations.times import now_ms
 from newsift.statistics.count_draw import FramePosts, draw_posts, frame_key, plan_strata
 from newsift.statistics.count_frame import CountFrame, CountSeries, count_series, frames_of
 from newsift.statistics.labels import CountDraw, Label, QueueName
 from newsift.statistics.queues import Candidate, CountQueue, Question, Queue, ScoredPost
 from worker.config import Config
-from worker.kafka.reading import TopicReader
+from worker.kafka.reading import Offsets, TopicReader
 from worker.match.reservoir import NearMiss, Stratum, merge_strata
 from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, LAST_MS, rfc3339
@@ -70,18 +70,30 @@ class CountedMatches:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class MatchedFile:
+    """The posts of a file, all of which were matched."""
+
+    begin: Offsets  # of their matches
+    posts: int
+
+
 class EventPosts:
     """The matches of an event on the topic, and its near misses at the workers."""
 
-    def __init__(self, cluster: TopicReader, config: Config, event: str) -> None:
-        self._cluster, self._config, self._event = cluster, config, event
+    def __init__(
+        self, cluster: TopicReader, config: Config, event: str, file: MatchedFile | None = None
+    ) -> None:
+        self._cluster, self._config, self._event, self._file = cluster, config, event, file
 
     def matches(self, since: int) -> Iterator[MatchRow]:
-        topic = self._config.topics.matches
-        for batch in self._cluster.read(topic, self._cluster.offsets_at(topic, since)):
-            for row in chain.from_iterable(match_rows(message, LAST_MS) for message in batch):
-                if row.event == self._event and not row.has_link:
-                    yield row
+        topic, file = self._config.topics.matches, self._file
+        begin = file.begin if file else self._cluster.offsets_at(topic, since)
+        for batch in self._cluster.read(topic, begin):
+            for message in batch:
+                for row in match_rows(message, LAST_MS, is_file=file is not None):
+                    if row.event == self._event and not row.has_link:
+                        yield row
 
     def rows(self, since: int, nonce: str) -> CountedMatches:
         rows = CountedMatches()
@@ -117,12 +129,20 @@ class EventPosts:
         starts = (
             min(chain(*(part.hours for part in answer.strata)), default=first) for answer in own
         )
-        if (start := max(starts, default=first)) > first:
-            notify(
-                f"near misses are counted from {rfc3339(start)} on, when a worker started or its "
-                "seeds changed; before it the count speaks of matches alone"
-            )
+        start, file = max(starts, default=first), self._file
         merged = merge_strata([part for answer in own for part in answer.strata])
+        if file and any(answer.seen > file.posts for answer in own):
+            raise InputError(
+                "near misses of this file were counted more than once, as articles have changed; "
+                "end the desk, and open it again with them"
+            )
+        if start > first and not (file and sum(merged.hours.values()) == merged.count):
+            why = "when a worker started or its seeds changed"
+            notify(
+                f"near misses are counted from {rfc3339(start)} on, "
+                f"{'as far back as a worker counts hours' if file else why}; before it the count "
+                "speaks of matches alone"
+            )
         hours = {h: count for h, count in merged.hours.items() if first <= h <= until}
         kept = tuple(near for near in merged.kept if _hour(near.timestamp) in hours)
         return Stratum(sum(hours.values()), kept, hours=hours)
@@ -132,26 +152,21 @@ def _hour(time_ms: int) -> int:
     return time_ms - time_ms % HOUR_MS
 
 
-def draw_queue(
-    cluster: TopicReader, config: Config, request: QueueRequest, labels: Sequence[Label],
-    profile: Profile | None,
-) -> FrozenQueue:  # fmt: skip
-    """The queue of a request, as it is now.
+def draw_count(
+    source: EventPosts, request: QueueRequest, labels: Sequence[Label], profile: Profile | None
+) -> FrozenQueue:
+    """The posts to label for a count.
 
-    A draw for a count goes on while its judge has posts to label, and new matches are by the same
-    seeds and model; else a new one begins.
+    A draw goes on while its judge has posts to label, and new matches are by the same seeds and
+    model; else a new one begins.
     """
-    if request.kind != "count":
-        log = read_matches(cluster, config, request.start, request.event)
-        matches = log.draw_rows(request.event)
-        return freeze_queue(cluster, config, request, matches, labels, profile)
-    source, frames = EventPosts(cluster, config, request.event), frames_of(labels)
+    frames = frames_of(labels)
     for frame in frames[:1]:
         rows = source.rows(frame.since, frame.nonce)
         if rows.keys and rows.newest[0] == frame.scored_by:
             posts = rows.select(frame.scored_by, frame.until)
             near = source.near_misses(frame.scored_by, posts, frame.until)
-            frozen = _freeze(source, frame, posts, near.kept, profile)
+            frozen = _freeze(source, frame, posts, _labelled_first(frame, near.kept), profile)
             if frozen.queue.next(_own_verdicts(frozen.queue, labels, request.by)) is not None:
                 notify(f"goes on with the draw of {rfc3339(frame.until)}")
                 return frozen
@@ -159,7 +174,8 @@ def draw_queue(
     rows = source.rows(request.start, nonce)
     if not rows.keys:
         return FrozenQueue(CountQueue([], nonce), {}, profile)
-    scored_by, until = rows.newest
+    scored_by, newest = rows.newest
+    until = newest or now_ms()  # all posts of a file have come at once
     posts = rows.select(scored_by, until)
     near = source.near_misses(scored_by, posts, until)
     cut, strata = plan_strata(posts, near.count, len(near.kept), request.labels)
@@ -167,7 +183,24 @@ def draw_queue(
     notify(
         f"a new draw: {frame.planned:,} of {frame.matches:,} matches and {frame.near:,} near misses"
     )
-    return _freeze(source, frame, posts, near.kept, profile)
+    before = frozenset(frame.nonce for frame in frames)
+    return _freeze(source, frame, posts, near.kept, profile, before)
+
+
+def _labelled_first(frame: CountFrame, kept: Sequence[NearMiss]) -> list[NearMiss]:
+    """Those of the draw that have a label, kept or not: after a restart workers keep others."""
+    labelled = {
+        post.label.post_id: NearMiss(post.label.post, post.label.score or 0.0, post.draw.timestamp)
+        for post in frame.posts
+        if post.draw.stratum == "near"
+    }
+    gone = labelled.keys() - {_name(near) for near in kept}
+    order = sorted(kept, key=lambda near: _name(near) not in labelled)
+    return [*(labelled[name] for name in sorted(gone)), *order]
+
+
+def _name(near: NearMiss) -> PostId:
+    return near.post.platform, near.post.id
 
 
 def _own_verdicts(queue: Queue, labels: Iterable[Label], by: str) -> dict[PostId, bool]:
@@ -180,7 +213,7 @@ def _own_verdicts(queue: Queue, labels: Iterable[Label], by: str) -> dict[PostId
 
 def _freeze(
     source: EventPosts, frame: CountFrame, posts: FramePosts, near: Sequence[NearMiss],
-    profile: Profile | None,
+    profile: Profile | None, before: frozenset[str] = frozenset(),
 ) -> FrozenQueue:  # fmt: skip
     """The questions of a frame; posts that are gone by now are left out.
 
@@ -197,7 +230,7 @@ def _freeze(
         candidate: Candidate
         if post.stratum == "near":
             miss = near[post.number]
-            is_deleted = (miss.post.platform, miss.post.id) in deleted
+            is_deleted = _name(miss) in deleted
             shown = without_content(miss.post) if is_deleted else miss.post
             candidate, timestamp = ScoredPost(shown, miss.score), miss.timestamp
         elif row := found.get(int(posts.keys[post.number])):
@@ -212,7 +245,8 @@ def _freeze(
             )
         )  # fmt: skip
     matches = {row.post_id: row for row in found.values()}
-    return FrozenQueue(CountQueue(questions, frame.nonce), matches, profile, frame.scored_by)
+    queue = CountQueue(questions, frame.nonce, before)
+    return FrozenQueue(queue, matches, profile, frame.scored_by)
 
 
 def estimate_count(

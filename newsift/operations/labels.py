@@ -246,6 +246,9 @@ class AnswerLog:
         """Another thread may undo meanwhile."""
         return next((label for label, _ in self._steps[-1:]), None)
 
+    def of_all_judges(self) -> Sequence[Label]:
+        return self._labels.event_labels(self._event)
+
     def label(self, post_id: PostId) -> Label | None:
         return self._accepted().get(post_id)
 
@@ -259,8 +262,7 @@ class AnswerLog:
         return [count / number for number, count in enumerate(on, 1)]
 
     def _own(self) -> dict[PostId, Label]:
-        labels = self._labels.event_labels(self._event)
-        return {label.post_id: label for label in labels if label.by == self._by}
+        return {label.post_id: label for label in self.of_all_judges() if label.by == self._by}
 
     def _accepted(self) -> dict[PostId, Label]:
         return {name: label for name, label in self._own().items() if self._accepts(label)}

@@ -256,8 +256,20 @@ class LearnQueue:
 class CountQueue:
     """All questions of a draw for a count, in an order that is fixed."""
 
-    def __init__(self, questions: Sequence[Question], nonce: str) -> None:
-        self.questions, self._nonce = questions, nonce
+    def __init__(
+        self, questions: Sequence[Question], nonce: str, before: frozenset[str] = frozenset()
+    ) -> None:
+        """`before` are the nonces of the draws that had labels when this one was made."""
+        self.questions, self._nonce, self._before = questions, nonce, before
+
+    def is_begun(self, labels: Iterable[Label]) -> bool:
+        return any(map(self.accepts, labels))
+
+    def is_outrun(self, labels: Iterable[Label]) -> bool:
+        """Whether somebody has begun another draw since; two at once would divide the labels."""
+        drawn = (label for label in labels if label.drawn == "count" and label.queue)
+        nonces = {label.queue.nonce for label in drawn if label.queue}
+        return self._nonce not in nonces and not nonces <= self._before
 
     def accepts(self, label: Label) -> bool:
         """Labels of this draw alone: others may have been chosen by a look at posts."""

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -11,6 +11,7 @@ from encoder.errors import InputError
 from newsift.desk.api import (
     DONE_OUTCOME,
     Action,
+    By,
     EmptyRequest,
     EventName,
     EventRequest,
@@ -22,6 +23,7 @@ from newsift.desk.post_fields import post_fields
 from newsift.desk.session import Desk
 from newsift.files.deletions import without_content
 from newsift.operations.events import NO_PROFILE, PromiseTarget, require_event
+from newsift.operations.labels import QueueKind
 from newsift.operations.matches import MatchRow
 from newsift.operations.promises import (
     PromiseEvidence,
@@ -33,6 +35,7 @@ from newsift.operations.promises import (
     weigh_evidence,
 )
 from newsift.operations.times import now_text
+from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS, MIN_COUNT_LABELS
 from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
 from newsift.statistics.labels import Goal, Label, Level, Verdict, check_names
 from newsift.statistics.pass_rates import hourly_rate
@@ -43,8 +46,9 @@ from worker.seeds.profile import Profile
 
 MAX_PEOPLE = 100
 MAX_DISPUTED = 50
-DeskQueueKind = Literal["certify", "learn"]
+MAX_COUNT_LABELS, MAX_COUNT_DAYS = 10_000, 31
 Version = Annotated[str, msgspec.Meta(max_length=64)]
+CountLabels = Annotated[int, msgspec.Meta(ge=MIN_COUNT_LABELS, le=MAX_COUNT_LABELS)]
 
 
 class GoalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,14 +67,19 @@ class GoalRequest(msgspec.Struct, frozen=True, kw_only=True):
 class QueueRequest(GoalRequest, frozen=True, kw_only=True):
     event: str
     by: str
-    kind: DeskQueueKind = "certify"
+    kind: QueueKind = "certify"
+    labels: CountLabels = DEFAULT_COUNT_LABELS
+    days: Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT_DAYS)] = 1
+
+    @property
+    def key(self) -> QueueKey:
+        check_names(event=self.event, by=self.by)
+        return QueueKey(self.event, self.by, self.kind, self.goal, self.labels, self.days)
 
 
-class QueueAction(Action, frozen=True, kw_only=True):
-    event: str
-    kind: DeskQueueKind
+class QueueAction(QueueRequest, frozen=True, kw_only=True):
+    by: By
     queue: str  # token
-    goal: Goal | None = None
 
 
 class LabelRequest(Action, frozen=True, kw_only=True):
@@ -84,10 +93,14 @@ class LabelRequest(Action, frozen=True, kw_only=True):
         return self.platform, self.id
 
 
-class AnswerRequest(LabelRequest, frozen=True, kw_only=True):
-    kind: DeskQueueKind
-    queue: str  # token
-    goal: Goal | None = None
+class AnswerRequest(QueueAction, frozen=True, kw_only=True):
+    platform: str
+    id: str
+    verdict: Verdict
+
+    @property
+    def post_id(self) -> PostId:
+        return self.platform, self.id
 
 
 class UndoRequest(QueueAction, frozen=True, kw_only=True):
@@ -97,8 +110,7 @@ class UndoRequest(QueueAction, frozen=True, kw_only=True):
 @get_endpoint("/api/judge/question", QueueRequest)
 def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
     """The state of the queue, or that it is being drawn."""
-    key = _queue_key(request)
-    session = desk.queues.queue(key)
+    session = desk.queues.queue(request.key)
     if session is None:
         return {"drawing": True}
     return session.state() | {"drawing": False, "why": session.replaced_because}
@@ -140,7 +152,7 @@ def undo(desk: Desk, request: UndoRequest) -> dict[str, Any]:
     lambda is_ended: DONE_OUTCOME if is_ended else "nothing done: the queue no longer exists",
 )  # fmt: skip
 def redraw(desk: Desk, request: QueueAction) -> bool:
-    return desk.queues.discard(_queue_key(request), request.queue)
+    return desk.queues.discard(request.key, request.queue)
 
 
 @post_endpoint("/api/judge/label", LabelRequest, "labels.add")
@@ -172,13 +184,8 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
     return True
 
 
-def _queue_key(request: QueueRequest | QueueAction | AnswerRequest) -> QueueKey:
-    check_names(event=request.event, by=request.by)
-    return QueueKey(request.event, request.by, request.kind, request.goal)
-
-
-def _session(desk: Desk, request: QueueAction | AnswerRequest) -> LabelSession:
-    return desk.queues.session(_queue_key(request), request.queue)
+def _session(desk: Desk, request: QueueAction) -> LabelSession:
+    return desk.queues.session(request.key, request.queue)
 
 
 @get_endpoint("/api/judge/judges", EventRequest)

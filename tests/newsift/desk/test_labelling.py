@@ -18,8 +18,10 @@ from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import FilePass, FilePeriod, StreamPeriod
 from newsift.desk.post_fields import MAX_POST_CHARS
 from newsift.desk.threads import DaemonExecutor
+from newsift.files.deletions import encode_deletion
 from newsift.operations.labels import AnswerLog, FrozenQueue, LabelTopic
 from newsift.operations.matches import MatchLog, MatchRow
+from newsift.statistics.count_frame import frames_of
 from newsift.statistics.labels import Label, LabelState, Verdict
 from newsift.statistics.queues import CertifyQueue, LearnQueue, ScoredPost
 from tests.broker.clients import until
@@ -183,6 +185,50 @@ def test_the_least_recently_used_queue_is_discarded(
         assert queues.session(three[0], tokens[0]).token == tokens[0]
         with pytest.raises(InputError, match="has ended"):
             queues.session(three[1], tokens[1])
+
+
+def test_one_draw_for_a_count_goes_on_for_all_judges(kafka: Kafka, at: FakeMirrors) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    ann, ben = (QueueKey("storm", by, "count", labels=30) for by in ("ann", "ben"))
+    with judging(at) as queues:
+        first, other = drawn_queue(queues, ann), drawn_queue(queues, ben)
+        assert not first.state()["is_fixed"]
+        name = answer(first)
+        assert first.state()["is_fixed"]
+        until(lambda: at.labels.event_labels("storm"))
+        with pytest.raises(InputError, match="has ended"):
+            queues.session(ben, other.token)
+        joined = drawn_queue(queues, ben._replace(labels=60))
+        assert (current(joined), joined.state()["left"]) == (name, 30)
+        assert drawn_queue(queues, ann) is first
+        for left in range(29, 0, -1):
+            assert first.state()["left"] == left
+            answer(first)
+        state = first.state()
+        assert (state["question"], state["judged"], state["empty"]) == (None, 30, False)
+        queues.discard(ann, first.token)
+        again = drawn_queue(queues, ann)  # all are labelled: another draw, of which none is fixed
+        assert (again.state()["is_fixed"], again.state()["left"]) == (False, 30)
+        assert drawn_queue(queues, ann) is again
+    (frame,) = frames_of(at.labels.event_labels("storm"))
+    assert (frame.planned, len(frame.posts), frame.matches) == (30, 30, len(NAMES))
+
+
+def test_a_draw_for_a_count_asks_about_a_deleted_post_without_its_content(
+    kafka: Kafka, at: FakeMirrors
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    whose = QueueKey("storm", "ann", "count")
+    with judging(at) as queues:
+        first = drawn_queue(queues, whose)
+        answer(first)
+        name = current(first)
+        kafka.fill(MATCHES, [encode_deletion(("x", name), "2026-03-01T11:00:00Z")])
+        at.read_matches()
+        second = drawn_queue(queues, whose)
+        assert (second is first, drawn_queue(queues, whose) is second) == (False, True)
+        card = second.state()["question"]
+        assert (card["id"], card["text"], card["is_deleted"]) == (name, "", True)
 
 
 def test_an_unreachable_broker_is_reported(

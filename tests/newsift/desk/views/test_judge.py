@@ -84,7 +84,7 @@ def test_a_label_from_the_list_keeps_how_the_post_was_drawn(desk: Desk) -> None:
 def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:
     state = asks(desk, precision="0.9", confidence="0.8")
     post = {"platform": "x", "id": state["question"]["id"], "verdict": "on"}
-    queue = {"queue": state["queue"], "goal": [0.9, 0.8]}
+    queue = {"queue": state["queue"], "precision": 0.9, "confidence": 0.8}
     values = {"by": "ann", "kind": "certify"} | queue | post
     does(desk, judging.answer, **values, drawn="given", probability=1.0, score=0.1)
     (record,) = kafka.records(LABELS)

@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
 import { Attachments, Button, ErrorText, eventAddress, ExternalLink } from "/lib/ui.js";
 import { HighlightedText, isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
-import { plural, quoted, score, Step, Table, Time, useKeys } from "/lib/ui.js";
+import { plural, quoted, score, Select, Step, Table, Time, useKeys } from "/lib/ui.js";
 import { Goal, Proof } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
@@ -11,7 +11,10 @@ const TEST_REFRESH_MS = 2000;
 const KINDS = {
   certify: ["Matches drawn at random", "prove how many are on the event"],
   learn: ["Posts around the threshold", "teach the event its limits; they prove nothing"],
+  count: ["Posts drawn for a count", "say how many posts are on the event, day by day"],
 };
+const DRAWS = [40, 100, 200, 400].map((labels) => [labels, plural(labels, "post")]);
+const WINDOWS = [1, 3, 7, 14, 31].map((days) => [days, days === 1 ? "24 hours" : `${days} days`]);
 const ANSWERS = [
   ["y", "on", "On the event"],
   ["n", "off", "Off"],
@@ -25,6 +28,7 @@ export default function Judge({ event, session, articles }) {
   const [kind, setKind] = useState("certify");
   const [post, setPost] = useState(null); // A post that is judged again.
   const [goal, setGoal] = useState(null); // Chosen here; once a label was given for it, labels keep it.
+  const [plan, setPlan] = useState({ labels: 100, days: 1 }); // Of a new draw for a count.
   const by = userName();
   const question = { event, precision: goal?.[0], confidence: goal?.[1] };
   const parts = ["labels", "seeds"];
@@ -37,10 +41,15 @@ export default function Judge({ event, session, articles }) {
   };
   const nameless = html`<p class="quiet">You judge as <b>somebody</b>: give your name above, so that
     two people can be told apart.</p>`;
-  const when = session.is_file ? "the file" : "the last 24 hours";
+  const isCount = kind === "count";
+  const days = WINDOWS.find(([each]) => isCount && each === plan.days) ?? WINDOWS[0];
+  const when = session.is_file ? "the file" : `the last ${days[1]}`;
   const kinds = html`${by === "somebody" && nameless}<${Kinds} kind=${kind} choose=${setKind} />`;
-  const queue = html`<${Queue} key=${JSON.stringify([event, kind, by, goal])} event=${event} kind=${kind} by=${by}
-      goal=${goal} when=${when} kinds=${kinds} again=${post} leave=${() => setPost(null)} />`;
+  const planned = isCount ? plan : undefined;
+  const choice = html`<${Plan} plan=${plan} choose=${setPlan} isFile=${session.is_file} />`;
+  const queue = html`<${Queue} key=${JSON.stringify([event, kind, by, goal, planned])} event=${event} kind=${kind}
+      by=${by} goal=${goal} plan=${planned} when=${when} kinds=${kinds} choice=${choice} again=${post}
+      leave=${() => setPost(null)} />`;
   const readOnlyText = html`<${JudgeStep}><p class="refused">This desk only shows; open one that may
     change things to judge.</p><//>`;
   return html`<div class="judging">
@@ -87,11 +96,22 @@ function Kinds({ kind, choose }) {
     ${Object.entries(KINDS).map(choice)}</fieldset>`;
 }
 
+// What a draw for a count is of: to be chosen until somebody has answered.
+function Plan({ plan, choose, isFile }) {
+  const set = (name) => (text) => choose({ ...plan, [name]: +text });
+  const span = html`<${Select} label="of the last" options=${WINDOWS} value=${plan.days}
+    set=${set("days")} />`;
+  return html`<p class="row"><${Select} label="Draw" options=${DRAWS} value=${plan.labels}
+      set=${set("labels")} /> ${isFile ? "of the file" : span}</p>
+    <p class="quiet">With the first answer the posts and their number are fixed, and the same for
+      everybody. Label all of them.</p>`;
+}
+
 const JudgeStep = ({ state, children }) =>
   html`<${Step} number="3" title="Judge posts" state=${state}>${children}<//>`;
 
-function Queue({ event, kind, by, goal, when, kinds, again, leave }) {
-  const queue = useQueue(event, kind, by, goal);
+function Queue({ event, kind, by, goal, plan, when, kinds, choice, again, leave }) {
+  const queue = useQueue(event, kind, by, goal, plan);
   const { state } = queue;
   const post = again ?? queue.question;
   const judge = (verdict) => {
@@ -114,22 +134,24 @@ function Queue({ event, kind, by, goal, when, kinds, again, leave }) {
       <${LoadingText} what=${`Drawing from the matches of ${when}`} /><//>`;
   }
   const last = state.undo ? ` (${state.undo.label})` : "";
+  const what = html`${plural(state.matches, "match", "matches")} of ${when}, drawn
+    ${" "}<${Time} at=${state.at} />`;
   const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
     <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
   return html`<${JudgeStep} state=${`${plural(state.judged, "label")} of yours`}>${kinds}
     <${LoadStatus} answer=${state} error=${queue.error} />
+    ${!state.is_fixed && choice}
     <${Progress} queue=${queue} />
     ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} />`)}
     ${again && repeat}
     ${post && html`<${Card} post=${post} judge=${judge} />`}
-    ${post === null && html`<${NoQuestion} queue=${queue} when=${when} />`}
+    ${post === null && html`<${NoQuestion} queue=${queue} when=${when} event=${plan && event} />`}
     ${post === undefined && html`<${LoadingText} what="Saving" />`}
     <div class="row">
       <${Button} run=${queue.undo} disabled=${!state.undo && !queue.waiting}>
         <kbd>z</kbd> Undo${last}<//>
-      <span class="quiet">${plural(state.matches, "match", "matches")} of ${when}, drawn
-        ${" "}<${Time} at=${state.at} /></span>
-      ${!state.empty && post && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div><//>`;
+      <span class="quiet">${!plan && what}</span>
+      ${!state.empty && post && !plan && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div><//>`;
 }
 
 const CURVE_WIDTH = 160;
@@ -180,10 +202,16 @@ function Missed({ queue, entry: { verdict, text, why, other }, entry }) {
     <${Button} run=${() => queue.dismiss(entry)}>Dismiss<//></div>`;
 }
 
-function NoQuestion({ queue: { state, redraw }, when }) {
+// `event` is that of a count.
+function NoQuestion({ queue: { state, redraw }, when, event }) {
   if (state.empty) {
     return html`<div class="card"><p>Nothing to ask about: no post of ${when} has matched.
       This page looks again by itself.</p></div>`;
+  }
+  if (event) {
+    return html`<div class="card"><p>You have labelled all that was drawn. What they say is on the page
+      ${" "}<a href=${eventAddress(event, "scores")}>Scores</a>.</p>
+      <${Button} run=${redraw}>Begin another draw<//></div>`;
   }
   return html`<div class="card"><p>You have judged all that can be asked about these matches.</p>
     <${Button} run=${redraw}>Draw again, from the present matches<//></div>`;
@@ -207,6 +235,7 @@ function Card({ post, judge }) {
     <p class="words" dir="auto" tabindex="0" aria-live="polite" aria-atomic="true">
       <${HighlightedText} text=${post.text} why=${post.why} /></p>
     <${Attachments} post=${post} />
+    ${paragraph("quiet", post.is_deleted && "It was deleted, so nobody can be sure: press u.")}
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
     <p class="quiet">Score ${score(post.score)}; ${limit}</p>
     ${words?.length > 0 && details}</article>`;

@@ -18,10 +18,9 @@ function nextQuestion(state, waiting) {
   return state.following?.[question.verdict === "on" ? "on" : "off"] || undefined;
 }
 
-export function useQueue(event, kind, by, goal) {
-  const key = { event, by, kind };
-  const question = { ...key, precision: goal?.[0], confidence: goal?.[1] };
-  const [latest, error, refresh] = useAnswer("/api/judge/question", question, PARTS);
+export function useQueue(event, kind, by, goal, plan) {
+  const key = { event, by, kind, ...plan, precision: goal?.[0], confidence: goal?.[1] };
+  const [latest, error, refresh] = useAnswer("/api/judge/question", key, PARTS);
   const [state, setState] = useState(null);
   const [missed, setMissed] = useState([]);
   const [undos, setUndos] = useState(0); // Undos that wait for the answers before them.
@@ -42,7 +41,7 @@ export function useQueue(event, kind, by, goal) {
   const waiting = outbox.items.filter((item) => item.question.queue === state?.queue);
   isWaiting.current = waiting.length > 0;
   const send = (name, more, text) =>
-    enqueue(`/api/judge/${name}`, { ...key, goal, queue: state.queue, ...more }, text);
+    enqueue(`/api/judge/${name}`, { ...key, queue: state.queue, ...more }, text);
   const judge = (name, { platform, id, text }, verdict) =>
     send(name, { platform, id, verdict }, text);
   useEffect(() => {
