@@ -1,7 +1,7 @@
 """Counts of posts on an event: the draw of posts to label, and the estimate by the labels."""
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from secrets import token_hex
@@ -84,7 +84,7 @@ class EventPosts:
     def __init__(
         self, cluster: TopicReader, config: Config, event: str, file: MatchedFile | None = None
     ) -> None:
-        self._cluster, self._config, self._event, self._file = cluster, config, event, file
+        self._cluster, self._config, self.event, self._file = cluster, config, event, file
 
     def matches(self, since: int) -> Iterator[MatchRow]:
         topic, file = self._config.topics.matches, self._file
@@ -92,7 +92,7 @@ class EventPosts:
         for batch in self._cluster.read(topic, begin):
             for message in batch:
                 for row in match_rows(message, LAST_MS, is_file=file is not None):
-                    if row.event == self._event and not row.has_link:
+                    if row.event == self.event and not row.has_link:
                         yield row
 
     def rows(self, since: int, nonce: str) -> CountedMatches:
@@ -101,7 +101,7 @@ class EventPosts:
             rows.add(match, nonce)
             if len(rows.keys) > MAX_FRAME_POSTS:
                 raise InputError(
-                    f"event {self._event!r}: more than {MAX_FRAME_POSTS:,} matches since "
+                    f"event {self.event!r}: more than {MAX_FRAME_POSTS:,} matches since "
                     f"{rfc3339(since)}; --since a later time"
                 )
         return rows
@@ -121,7 +121,7 @@ class EventPosts:
 
     def near_misses(self, scored_by: ScoredBy, posts: FramePosts, until: int) -> Stratum:
         """Of all workers and both strata, from the hour of the first match to that of the last."""
-        answers = request_near_answers(self._config, self._event, lambda: self._cluster.cluster_id)
+        answers = request_near_answers(self._config, self.event, lambda: self._cluster.cluster_id)
         own = [answer for answer in answers if answer.seed_set == scored_by[0]]
         if len(own) < len(answers):
             notify("near misses left out: a worker has newer seeds than the matches")
@@ -249,21 +249,32 @@ def _freeze(
     return FrozenQueue(queue, matches, profile, frame.scored_by)
 
 
-def estimate_count(
-    cluster: TopicReader, config: Config, event: str, labels: Iterable[Label], step: int
-) -> tuple[CountFrame, CountSeries]:
-    """The newest draw whose labels are complete, else the newest, by periods of `step` ms."""
+@dataclass(frozen=True, slots=True)
+class EventCount:
+    """A draw with its labels, and the posts of its frame that are still there."""
+
+    frame: CountFrame
+    posts: FramePosts
+    near_hours: Mapping[int, int]
+    deleted: DeletedPosts
+
+    def series(self, step: int) -> CountSeries:
+        """By periods of so many milliseconds."""
+        return count_series(self.frame, self.posts, self.near_hours, step)
+
+
+def estimate_count(source: EventPosts, labels: Iterable[Label]) -> EventCount:
+    """The newest draw whose labels are complete, else the newest."""
     frames = frames_of(labels)
     if not frames:
         raise InputError(
-            f"event {event!r}: has no labels for a count; give some, "
+            f"event {source.event!r}: has no labels for a count; give some, "
             "`newsift labels ask EVENT --queue count`"
         )
     frame = next((each for each in frames if each.is_complete), frames[0])
     if frame is not frames[0]:
         newer = frames[0]
         notify(f"a newer draw has {len(newer.posts):,} of {newer.planned:,} labels; not yet used")
-    source = EventPosts(cluster, config, event)
     posts = source.rows(frame.since, frame.nonce).select(frame.scored_by, frame.until)
     if (lost := frame.matches - len(posts)) > 0:
         notify(f"matches that the topic has lost since: {lost:,}; no period counts them")
@@ -274,4 +285,4 @@ def estimate_count(
             notify("no worker tells when near misses came: they are in the total alone")
     deleted = source.deletions(frame.since)
     shown = (replace(post, label=without_deleted(post.label, deleted)) for post in frame.posts)
-    return replace(frame, posts=tuple(shown)), count_series(frame, posts, near.hours, step)
+    return EventCount(replace(frame, posts=tuple(shown)), posts, near.hours, deleted)

@@ -216,6 +216,37 @@ def _scale(near_hours: Mapping[int, int], size: int, step: int) -> Counter[int]:
     return Counter({start: round(size * count / total) for start, count in counts.items()})
 
 
+def labels_of(frame: CountFrame, posts: FramePosts) -> dict[int, CountedPost]:
+    """By the keys of these matches; a label of a story group is that of all its posts."""
+    labels = {
+        frame_key(post.label.post_id, frame.nonce): post
+        for post in frame.posts
+        if post.draw.stratum != "near"
+    }
+    places = np.flatnonzero(np.isin(posts.keys, np.array(list(labels), np.uint64)))
+    of_group = {
+        int(posts.groups[place]): label
+        for place in places.tolist()
+        if (label := labels[int(posts.keys[place])]).draw.stratum == "story"
+    }
+    for place in np.flatnonzero(np.isin(posts.groups, np.array(list(of_group), np.uint64))):
+        labels[int(posts.keys[place])] = of_group[int(posts.groups[place])]
+    return labels
+
+
+def unlabelled_near_misses(
+    frame: CountFrame, near_hours: Mapping[int, int], step: int
+) -> Counter[int | None]:
+    """By the start of their period; None where no worker knows it."""
+    times = [post.draw.timestamp for post in frame.posts if post.draw.stratum == "near"]
+    labelled = Counter(time - time % step for time in times)
+    rest: Counter[int | None] = Counter()
+    rest.update(_scale(near_hours, frame.near, step) - labelled)
+    largest = max(rest, key=lambda start: rest[start], default=None)
+    rest[largest] += frame.near - len(times) - rest.total()  # what rounding has added or lost
+    return rest
+
+
 def _starts(counts: Mapping[int, int], step: int) -> Iterable[int]:
     """Of all periods from the first with a post to the last."""
     if not counts:
@@ -256,14 +287,10 @@ class _CertainGroups:
         self.whole = known, Tally(max(0, size - known.size))
         self.labels = Counter(post.draw.timestamp - post.draw.timestamp % step for post in answered)
         self.missing = max(0, planned - len(answered))
-        rows = division.rows("story")
-        places = {key: place for place, key in enumerate(posts.keys[rows].tolist())}
-        self._verdicts = np.zeros(len(rows), np.int64)  # [s], 0 while there is none
-        for post in answered:
-            place = places.get(frame_key(post.label.post_id, frame.nonce))
-            if place is not None:
-                same = posts.groups[rows] == posts.groups[rows[place]]
-                self._verdicts[same] = VERDICTS.index(post.verdict) + 1
+        rows, labels = division.rows("story"), labels_of(frame, posts)
+        found = (labels.get(key) for key in posts.keys[rows].tolist())
+        numbers = [VERDICTS.index(label.verdict) + 1 if label else 0 for label in found]
+        self._verdicts = np.array(numbers, np.int64)  # [s], 0 while there is none
         self._starts = posts.times[rows] - posts.times[rows] % step
 
     def parts(self, start: int) -> tuple[Tally, Tally]:

@@ -94,7 +94,7 @@ def test_posts_are_drawn_labelled_and_counted(
     assert (total["high"], total["missing"]) == (None, 27)
     assert 1 <= total["low"] <= total["count"] <= MATCHED + NEAR
 
-    ask(*"y" * 37)  # goes on where it ended
+    ask(*"ynn" * 12, "y")  # goes on where it ended
     labels = stored(kafka)
     assert len({label.post_id for label in labels}) == len(labels) == 40
     frame = labels[0].count.frame if labels[0].count else None
@@ -132,11 +132,22 @@ def test_posts_are_drawn_labelled_and_counted(
     assert newsift("estimate", "storm", "--out", tmp_path / "counts.xls").code == 2
 
     again = list(csv.DictReader(io.StringIO(newsift("estimate", "storm", "--csv").out)))
-    assert Counter(row["stratum"] for row in again) == {
-        name: planned for name, (_, planned) in frame.strata.items()
+    assert Counter(row["stratum"] for row in again) == sizes
+    assert Counter(row["period"] for row in again) == dict.fromkeys(DAYS, (MATCHED + NEAR) // 3)
+    labelled = [row for row in again if row["label"]]
+    assert {row["post_id"]: row["label"] for row in labelled} == {
+        label.post.id: label.label for label in labels
     }
-    weight = sum(float(row["posts"]) / float(row["probability"]) for row in again)
-    assert weight == pytest.approx(MATCHED + NEAR)
+    predictions = sorted(float(row["prediction"]) for row in again)
+    scores = [0.3 + n / 1_000 for n in range(MATCHED)]
+    assert predictions == pytest.approx([0] * NEAR + scores)
+    weighted = sum(float(row["on"]) / float(row["probability"]) for row in labelled)
+    assert weighted == pytest.approx(total["count"], abs=0.1)
+    for predict in (lambda row: float(row["prediction"]), lambda row: row["stratum"] == "upper"):
+        corrections = (
+            (float(row["on"]) - predict(row)) / float(row["probability"]) for row in labelled
+        )
+        assert total["low"] <= sum(map(predict, again)) + sum(corrections) <= total["high"]
 
     ask("y", "q", by="ben")  # another judge is asked for the same posts
     assert stored(kafka)[-1].post_id == labels[0].post_id
@@ -185,6 +196,6 @@ def test_deleted_posts_are_asked_about_and_listed_without_their_content(
     assert first.post.text
     assert [label.post.text for label in others] == ["", "", ""]
     rows = list(csv.DictReader(io.StringIO(newsift("estimate", "storm", "--csv").out)))
-    assert [row["text"] for row in rows] == [""] * 4
+    assert (len(rows), {row["text"] for row in rows}) == (MATCHED + NEAR, {""})
     total = json.loads(newsift("estimate", "storm", "--json").out.splitlines()[-1])
     assert (total["matches"], total["labels"]) == (MATCHED, 4)
