@@ -52,7 +52,11 @@ class Exports:
     def matches_file(
         self, user: str, event: str, labels: Mapping[PostId, str], files: ProjectFiles | None = None
     ) -> IO[bytes]:
-        """A table without a name in the file system: what `matches --csv` prints, and the label."""
+        """What `matches --csv` prints, and the label."""
+        return self.file(user, lambda path: self._write(path, event, labels, files))
+
+    def file(self, user: str, write: Callable[[Path], None]) -> IO[bytes]:
+        """A table without a name in the file system."""
         with self._lock:
             if user in self._users:
                 raise InputError("export: one of yours is running; wait until it ends")
@@ -61,8 +65,8 @@ class Exports:
             self._users.add(user)
         try:
             with tempfile.TemporaryDirectory(prefix="newsift-desk-") as folder:
-                path = Path(folder) / "matches.csv"
-                self._write(path, event, labels, files)
+                path = Path(folder) / "export.csv"
+                write(path)
                 return _CallbackFile(path, lambda: self._users.discard(user))
         except BaseException:
             self._users.discard(user)

@@ -2,6 +2,7 @@
 
 from encoder.errors import InputError
 from newsift.desk.changes import Changes
+from newsift.desk.counting import EventCounts
 from newsift.desk.export import Exports
 from newsift.desk.file_stream import FileStream
 from newsift.desk.health import HealthMonitor
@@ -41,6 +42,7 @@ class Desk:
             config, self.model, mirrors, self.editor, self.executor,
             lambda: changes.notify("events"),
         )  # fmt: skip
+        self.counts = EventCounts(config, mirrors, period)
         self.exports = Exports(config)
         self.file: FileStream | None = None  # whose posts are the stream, without Kafka
         self.health = HealthMonitor(config, mirrors.unread, lambda: len(mirrors.control.refused))

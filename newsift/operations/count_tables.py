@@ -80,7 +80,9 @@ def frame_row(frame: CountFrame, series: CountSeries) -> dict[str, Any]:
 def describe(frame: CountFrame, series: CountSeries) -> tuple[list[str], list[str]]:
     """What a count speaks of and rests on, and warnings."""
     until = rfc3339(frame.until)
-    posts = f"from {rfc3339(frame.since)} to {until}" if frame.since else f"of the file at {until}"
+    posts = (
+        f"from {rfc3339(frame.since)} to {until}" if frame.since else f"of the file, drawn {until}"
+    )
     not_counted = "posts that were not read, or that score lower, are not counted"
     notes = [f"matches and near misses {posts}; {not_counted}"]
     if series.stopped:
@@ -98,8 +100,9 @@ def describe(frame: CountFrame, series: CountSeries) -> tuple[list[str], list[st
         )
         if series.chance < MAX_CHANCE:
             warnings.append(
-                f"they are not, by the labels (permutation test: p = {series.chance:.3f}); trust "
-                "the total and periods with labels of their own, or ask for more labels"
+                "by the labels, bands are not as often on the event in all periods (permutation "
+                f"test: p = {series.chance:.3f}); trust the total and periods with labels of their "
+                "own, or ask for more labels"
             )
     return notes, warnings
 

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from secrets import token_hex
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.reservoir import NearMiss, Stratum, merge_strata
 from worker.posts.outcome import PostId
-from worker.posts.times import HOUR_MS, LAST_MS, rfc3339
+from worker.posts.times import DAY_MS, HOUR_MS, LAST_MS, rfc3339
 from worker.seeds.profile import Profile
 
 MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 100 MB
@@ -257,6 +258,12 @@ class EventCount:
     posts: FramePosts
     near_hours: Mapping[int, int]
     deleted: DeletedPosts
+
+    @property
+    def suggested_step(self) -> Literal["day", "hour"]:
+        """Hours, for posts of up to three days."""
+        times = self.posts.times
+        return "hour" if len(times) and np.ptp(times) <= 3 * DAY_MS else "day"
 
     def series(self, step: int) -> CountSeries:
         """By periods of so many milliseconds."""

@@ -244,7 +244,7 @@ def unlabelled_near_misses(
     rest.update(_scale(near_hours, frame.near, step) - labelled)
     largest = max(rest, key=lambda start: rest[start], default=None)
     rest[largest] += frame.near - len(times) - rest.total()  # what rounding has added or lost
-    return rest
+    return +rest
 
 
 def _starts(counts: Mapping[int, int], step: int) -> Iterable[int]:

@@ -24,5 +24,8 @@ def matches(desk: Desk, request: ExportRequest) -> Attachment:
     desk.require_settled()
     files = desk.file.project_files() if desk.file else None
     content = desk.exports.matches_file(request.by, request.event, labels, files)
-    name = f"newsift-{shorten(one_line(request.event), MAX_EVENT_CHARS)}-matches.csv"
-    return Attachment(name, "text/csv; charset=utf-8", content)
+    return Attachment(file_name(request.event, "matches"), "text/csv; charset=utf-8", content)
+
+
+def file_name(event: str, what: str) -> str:
+    return f"newsift-{shorten(one_line(event), MAX_EVENT_CHARS)}-{what}.csv"

@@ -125,6 +125,23 @@ def test_a_queue_is_drawn_again_from_the_present_matches(window: Window, place: 
     expect(page.get_by_text("121 matches of the last 24 hours")).to_be_visible()
 
 
+def test_posts_are_drawn_labelled_and_counted(window: Window, place: Place) -> None:
+    window.bears("409", "502")
+    page = judging(window, "ann")
+    page.get_by_label("Posts drawn for a count").check()
+    page.get_by_role("combobox", name="Draw").select_option("40")
+    expect(page.get_by_text("40 left of 40 drawn")).to_be_visible()
+    for left in (39, 38):
+        page.keyboard.press("y")
+        expect(page.get_by_text(f"{left} left of 40 drawn")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Draw")).to_have_count(0)
+    drawn = [row["drawn"] for row in place.values("labels") if row and row["by"] == "ann"]
+    assert drawn == ["count"] * 2
+    page = window.open("event/storm/scores")
+    expect(page.get_by_text("2 of 40 drawn posts are labelled").first).to_be_visible()
+    expect(page.get_by_text("An upper end needs 8 more labels")).to_be_visible()
+
+
 def test_an_empty_queue_is_requested_again_after_an_error(window: Window, place: Place) -> None:
     window.bears("502")
     place.send("seeds", ("calm", {"title": "Calm", "text": "No wind at all", "event": "calm"}))

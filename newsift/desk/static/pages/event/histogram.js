@@ -23,7 +23,7 @@ const STEPS = {
 };
 
 // The figure is drawn at the width of its box, so that its text keeps its size.
-function useWidth() {
+export function useWidth() {
   const box = useRef();
   const [width, setWidth] = useState(0);
   useEffect(() => {

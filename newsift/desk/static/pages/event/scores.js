@@ -4,6 +4,7 @@ import { useAnswer } from "/lib/api.js";
 import { Attachments, Confirm, eventAddress, ExternalLink, Facts, HighlightedText } from "/lib/ui.js";
 import { LoadStatus, number, paragraph, percent, perform, plural, score, scores } from "/lib/ui.js";
 import { Table, Time } from "/lib/ui.js";
+import { Counts } from "/pages/event/counts.js";
 import { Histogram, Legend } from "/pages/event/histogram.js";
 import { backgroundWords, changeWords, hourlyFigure, inRange, labelWords } from "/pages/event/reading.js";
 import { readAt, recallFigure, said, shareFigure, STEP } from "/pages/event/reading.js";
@@ -27,6 +28,7 @@ export default function Scores({ event, session }) {
     ${paragraph("refused", data?.error, "status")}
     ${data?.edges && !data.compared && html`<${NoSeed} data=${data} />`}
     ${data?.compared > 0 && html`<${Thresholds} data=${data} event=${event} session=${session} />`}
+    <${Counts} event=${event} />
     <${NearMisses} event=${event} />`;
 }
 
