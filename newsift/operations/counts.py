@@ -87,12 +87,16 @@ class EventPosts:
     ) -> None:
         self._cluster, self._config, self.event, self._file = cluster, config, event, file
 
+    @property
+    def is_file(self) -> bool:
+        return self._file is not None
+
     def matches(self, since: int) -> Iterator[MatchRow]:
         topic, file = self._config.topics.matches, self._file
         begin = file.begin if file else self._cluster.offsets_at(topic, since)
         for batch in self._cluster.read(topic, begin):
             for message in batch:
-                for row in match_rows(message, LAST_MS, is_file=file is not None):
+                for row in match_rows(message, LAST_MS, is_file=self.is_file):
                     if row.event == self.event and not row.has_link:
                         yield row
 
@@ -284,7 +288,8 @@ def estimate_count(source: EventPosts, labels: Iterable[Label]) -> EventCount:
         notify(f"a newer draw has {len(newer.posts):,} of {newer.planned:,} labels; not yet used")
     posts = source.rows(frame.since, frame.nonce).select(frame.scored_by, frame.until)
     if (lost := frame.matches - len(posts)) > 0:
-        notify(f"matches that the topic has lost since: {lost:,}; no period counts them")
+        why = "were made by other articles" if source.is_file else "the topic has lost since"
+        notify(f"matches that {why}: {lost:,}; no period counts them")
     near = Stratum(0, ())
     if "near" in frame.strata:
         near = source.near_misses(frame.scored_by, posts, frame.until)

@@ -32,9 +32,10 @@ def match_on(number: int, **changes: Any) -> bytes:
     return json.dumps(value | changes).encode()
 
 
-def near_answer(seed_set: str = "ab") -> bytes:
+def near_answer(seed_set: str = "ab", first: int = 0) -> bytes:
     kept = tuple(
-        NearMiss(Post(f"near {n}", "x", f"hail {n}"), 0.2, DAY + n % 3 * DAY_MS) for n in range(200)
+        NearMiss(Post(f"near {n}", "x", f"hail {n}"), 0.2, DAY + n % 3 * DAY_MS)
+        for n in range(first, first + 200)
     )
     hours = {DAY + day * DAY_MS: NEAR // 3 for day in range(3)}
     stratum = Stratum(NEAR, kept, tuple(range(200)), hours)

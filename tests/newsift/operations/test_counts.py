@@ -1,19 +1,26 @@
 import json
 from typing import Any
 
+import pytest
 from msgspec import structs
 
-from newsift.operations.counts import CountedMatches
+from encoder.errors import InputError
+from newsift.operations.counts import CountedMatches, EventPosts, MatchedFile, draw_count
 from newsift.operations.events import PromiseTarget
-from newsift.operations.labels import AnswerLog, FrozenQueue
+from newsift.operations.labels import AnswerLog, FrozenQueue, QueueRequest
 from newsift.operations.matches import MatchRow, match_rows
 from newsift.operations.promises import weigh_evidence
 from newsift.statistics.count_draw import frame_key
 from newsift.statistics.labels import CountDraw, FrozenStrata, Label, QueueName
 from newsift.statistics.queues import CountQueue, Question, ScoredPost
+from tests.newsift.cli.test_estimate import MATCHED, match_on, near_answer
+from tests.newsift.worker_web import answering
+from tests.worker.command_topics import MATCHES, Kafka
 from tests.worker.event_profiles import profile
 from tests.worker.judged_matches import LabelRecords, drawn, match
 from tests.worker.small_encoder import Mail
+from worker.config import load_config
+from worker.kafka.reading import connected
 from worker.posts.outcome import Post
 from worker.posts.times import LAST_MS, milliseconds
 from worker.seeds.profile import Profile
@@ -67,6 +74,39 @@ def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_ba
     log.undo()
     assert topic.records == [(made.key, made.value), (before[0].key, before[0].value)]
     assert log.verdicts() == {("x", "2"): True}
+
+
+def test_a_draw_of_a_file_goes_on_when_its_project_is_opened_again(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All posts are matched again then, and the new worker keeps other near misses."""
+    topic, begin = LabelRecords(), {0: 0}
+
+    def draw(first: int, posts: int = 9_999) -> FrozenQueue:
+        with answering(near_answer(first=first)) as address:
+            monkeypatch.setenv("NEWSIFT_DESK__WORKERS", address)
+            config = load_config()
+            with connected(config) as cluster:
+                source = EventPosts(cluster, config, "storm", MatchedFile(begin, posts))
+                request = QueueRequest("storm", "ann", "count", 0, "n", 40, is_file=True)
+                return draw_count(source, request, topic.event_labels("storm"), None)
+
+    kafka.fill(MATCHES, [match_on(n) for n in range(MATCHED)])
+    with pytest.raises(InputError, match="more than once"):
+        draw(0, posts=9_998)
+    frozen = draw(0)
+    log = AnswerLog("storm", "ann", frozen, topic)
+    for _ in range(30):
+        question = frozen.queue.next(log.verdicts())
+        assert question
+        log.answer(question, "on")
+    with connected(load_config()) as cluster:
+        begin = cluster.ends(MATCHES)
+    later = "2099-03-02T10:00:00Z"
+    kafka.fill(MATCHES, [match_on(n, processed_at=later) for n in range(MATCHED)])
+    queue = draw(150).queue
+    assert isinstance(queue, CountQueue)
+    assert (len(queue.questions), queue.labels_left(log.verdicts())) == (40, 10)
 
 
 def test_rows_hold_what_any_record_says() -> None:

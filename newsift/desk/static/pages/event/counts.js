@@ -45,7 +45,8 @@ function Counted({ data, event, setStep }) {
       ${" "}${number(total.near)} near misses; ${number(total.labels)} of ${number(data.planned)} drawn
       posts are labelled.</p>
     ${data.warnings.map((line) => paragraph("refused", sentence(line)))}
-    ${hasTimes ? figure : paragraph("quiet", "The posts have no time, so only all of them are counted.")}
+    ${hasTimes ? figure : paragraph("quiet", periods.length > 0 &&
+      "The posts have no time, so only all of them are counted.")}
     ${paragraph("quiet", data.notes.map(sentence).join(" "))}
     <div class="row"><${Select} label="By" options=${STEPS} value=${data.step} set=${setStep} />
       <${Button} run=${save}>Save the posts, for R or Python<//></div>
