@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from encoder.errors import InputError
+from newsift.desk.export import MAX_FILE_BYTES
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import Period
 from newsift.desk.threads import TimedCache
@@ -12,9 +13,8 @@ from newsift.operations.messages import capture
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 
-COUNT_TTL_S, COUNT_PATIENCE_S, MAX_COUNTS = 60.0, 30.0, 8
-MAX_FILE_BYTES = 2**29
-Key = tuple[str, int, int]  # the event, the offset of the labels, the pass over a file
+COUNT_TTL_S, COUNT_PATIENCE_S, MAX_COUNTS = 60.0, 30.0, 2  # a frame may take some 30 MB
+Key = tuple[str, int, str, int]  # the event, its labels, when the newest was given, and the pass
 
 
 class EventCounts:
@@ -28,10 +28,11 @@ class EventCounts:
 
     def count(self, event: str) -> tuple[EventCount, list[str]] | None:
         """With the messages of its making; None where nobody has labelled posts for it."""
-        labels = self._mirrors.labels
-        if not any(label.drawn == "count" for label in labels.event_labels(event)):
+        labels = self._mirrors.labels.event_labels(event)
+        times = [label.at for label in labels if label.drawn == "count"]
+        if not times:
             return None
-        return self._counts.get((event, labels.offset, self._period.version))
+        return self._counts.get((event, len(times), max(times), self._period.version))
 
     def write_frame(self, event: str, step: int, path: Path) -> None:
         counted = self.count(event)
