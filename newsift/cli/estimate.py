@@ -39,8 +39,12 @@ HEADER = ("period", "matches", "near misses", "on the event", "interval", "label
     "--csv",
     "as_csv",
     is_flag=True,
-    help="Print all posts of the draw as CSV, with prediction, label and probability.",
+    help="Print the labelled posts as CSV, with the probabilities of their draw.",
 )
+@click.option(
+    "--all", "unlabelled", is_flag=True,
+    help="With --csv: the posts without a label, too, as R's dsl and ppi_py ask for them.",
+)  # fmt: skip
 @click.option(
     "--out", type=PATH, metavar="FILE",
     help="Write the periods to this file, by its ending: .csv, or .svg and .png for a figure.",
@@ -48,8 +52,9 @@ HEADER = ("period", "matches", "near misses", "on the event", "interval", "label
 @JSON
 @kafka_options
 def estimate(
-    event: str, by: str, as_csv: bool, out: Path | None, as_json: bool, config: Config
-) -> None:
+    event: str, by: str, as_csv: bool, unlabelled: bool, out: Path | None, as_json: bool,
+    config: Config,
+) -> None:  # fmt: skip
     """Count the posts on EVENT by day or hour, with 90 % intervals.
 
     The labels are those of `newsift labels ask EVENT --queue count`. They correct the number of
@@ -58,12 +63,11 @@ def estimate(
     """
     if as_csv and (as_json or out):
         raise click.UsageError("--csv prints the posts; leave out --json and --out")
+    if unlabelled and not as_csv:
+        raise click.UsageError("--all is of posts; give --csv, too")
     check_names(EVENT=event)
     if out is not None:
-        check_targets({"--out": out}, [])
-        if out.suffix.lower() not in OUT_ENDINGS:
-            endings = " ".join(OUT_ENDINGS)
-            raise InputError(f"--out {out}: is of no known format; end it with {endings}")
+        _check_target(out)
     step = STEPS[by]
     with label_topic(config) as topic:
         source = EventPosts(topic.cluster, config, event)
@@ -73,7 +77,7 @@ def estimate(
             for line in lines:
                 notify(line)
         if as_csv:
-            for row in frame_lines(source, count, step):
+            for row in frame_lines(source, count, step, unlabelled=unlabelled):
                 click.echo(row, nl=False)
             return
     if out is not None:
@@ -86,6 +90,13 @@ def estimate(
         print_json([*rows, total | frame_row(count.frame, series)])
     else:
         table(HEADER, [_cells(p, series, step) for p in (*series.periods, series.total)])
+
+
+def _check_target(out: Path) -> None:
+    check_targets({"--out": out}, [])
+    if out.suffix.lower() not in OUT_ENDINGS:
+        endings = " ".join(OUT_ENDINGS)
+        raise InputError(f"--out {out}: is of no known format; end it with {endings}")
 
 
 def _cells(period: PeriodCount, series: CountSeries, step: int) -> list[object]:

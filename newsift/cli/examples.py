@@ -39,7 +39,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "desk": ("", "--file posts.csv --seeds articles/ --project ferry"),
     "matches": ("--since 24h --out matches.csv", "--event ferry --post-to https://example.org/in"),
     "status": ("", "--json"),
-    "estimate": ("ferry --by day", "ferry --by hour --csv"),
+    "estimate": ("ferry --by day", "ferry --by hour --csv --all"),
     "labels ask": ("ferry", "ferry --queue count --since 7d --labels 200"),
     "labels export": ("labels.csv", "labels.jsonl --event ferry"),
     "labels import": ("labels.csv", "labels.jsonl --by ada --yes"),

@@ -39,7 +39,9 @@ class EventCounts:
         if counted is None:
             raise InputError("nobody has labelled posts for a count of this event yet")
         with path.open("wb") as out, connected(self._config) as cluster:
-            for line in frame_lines(self._source(cluster, event), counted[0], step):
+            for line in frame_lines(
+                self._source(cluster, event), counted[0], step, unlabelled=True
+            ):
                 out.write(line.encode("utf-8", "replace"))
                 if out.tell() > MAX_FILE_BYTES:
                     raise InputError(

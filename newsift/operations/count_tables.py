@@ -130,11 +130,13 @@ class _FrameRows:
         ])  # fmt: skip
 
 
-def frame_lines(source: EventPosts, count: EventCount, step: int) -> Iterator[str]:
+def frame_lines(
+    source: EventPosts, count: EventCount, step: int, *, unlabelled: bool
+) -> Iterator[str]:
     """CSV. The posts of a story group that was labelled have its label.
 
     A labelled match that the topic has lost since has no prediction; others that it has lost are
-    left out. A near miss that was not labelled has no name.
+    left out. `unlabelled` adds the posts without a label; near misses among them have no name.
     """
     frame, posts = count.frame, count.posts
     rows, labels = _FrameRows(source.event, frame, step), labels_of(frame, posts)
@@ -146,10 +148,12 @@ def frame_lines(source: EventPosts, count: EventCount, step: int) -> Iterator[st
         is_of_frame = match.scored_by == frame.scored_by and match.came <= frame.until
         if not is_of_frame or place == len(posts) or posts.keys[place] != key or is_listed[place]:
             continue
-        is_listed[place] = True
+        is_listed[place], counted = True, labels.get(key)
+        if counted is None and not unlabelled:
+            continue
         shown = match.without_content() if match.post_id in count.deleted else match
         stratum, at = MATCH_STRATA[strata[place]], int(posts.times[place])
-        yield rows.row(stratum, at, shown.post, match.score, labels.get(key))
+        yield rows.row(stratum, at, shown.post, match.score, counted)
     listed = set(posts.keys[is_listed].tolist())
     for counted in frame.posts:
         is_near = counted.draw.stratum == "near"
@@ -157,5 +161,7 @@ def frame_lines(source: EventPosts, count: EventCount, step: int) -> Iterator[st
             prediction = NEAR_PREDICTION if is_near else None
             draw = counted.draw
             yield rows.row(draw.stratum, draw.timestamp, counted.label.post, prediction, counted)
+    if not unlabelled:
+        return
     for start, number in unlabelled_near_misses(frame, count.near_hours, step).items():
         yield from repeat(rows.row("near", start, None, NEAR_PREDICTION, None), number)
