@@ -30,4 +30,4 @@ def test_the_page_counts_what_the_command_counts(kafka: Kafka, newsift: Command)
         assert page["periods"] == periods
         assert {**page["total"], **{name: page[name] for name in page if name in total}} == total
         with call(desk, frame, event="storm", by="ann").content as file:
-            assert file.read().decode() == newsift("estimate", "storm", "--csv").out
+            assert file.read().decode() == newsift("estimate", "storm", "--csv", "--all").out
