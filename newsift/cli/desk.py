@@ -2,8 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -13,15 +14,17 @@ import click
 from encoder.errors import InputError, NewsiftError
 from newsift.cli.local import ThreadService, local_cluster
 from newsift.cli.options import PATH, file_options, kafka_options, option_group
-from newsift.cli.services import Service, run_services
+from newsift.cli.services import Service, run_services, run_until
+from newsift.desk.changes import Changes
 from newsift.desk.file_stream import FileStream
 from newsift.desk.guard import MIN_TOKEN_CHARS
 from newsift.desk.period import FilePeriod
-from newsift.desk.project import Project, open_project
+from newsift.desk.project import DESCRIPTION_FILE, Project, locked, open_project
+from newsift.desk.projects import Projects
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite, announce
-from newsift.desk.views import ENDPOINTS
-from newsift.files.posts import open_inputs
+from newsift.desk.views import ENDPOINTS, PROJECT_ENDPOINTS
+from newsift.files.posts import FileMessages, open_inputs
 from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
 from newsift.operations.messages import notify
@@ -36,6 +39,7 @@ from worker.metrics.visits import is_loopback
 
 TOKEN_BYTES = 32
 SAVE_INTERVAL_S = 1.0
+READY_WAIT_S = 5.0  # A page that is opened earlier says that nothing is read yet.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class DeskFiles:
     seeds: tuple[Path, ...] = ()
     force: bool = False
     folder: Path | None = None
+    projects: Path | None = None
     file_options: FileOptions = field(default_factory=FileOptions)
 
     @property
@@ -85,6 +90,9 @@ class DeskFiles:
     click.option("--project", "folder", type=PATH, metavar="DIR",
                  help="Keep articles, profiles and labels in this folder; without --file go on "
                  "with its files."),
+    click.option("--projects", type=PATH, metavar="DIR",
+                 help="Show all projects in this folder; a file that is dropped on the page "
+                 "begins one."),
 )  # fmt: skip
 @kafka_options
 @click.pass_context
@@ -99,15 +107,24 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
     are the stream, and all are matched again after each change of the articles. Formats are those
     of `newsift filter`. With --project, articles, profiles and labels are saved within a second,
     and the next desk on that folder continues with them.
+
+    With --projects the page lists the projects in DIR: drop a file on it, choose its columns, name
+    the project. One is open at a time.
     """
     check_access(config, access.no_token)
     if not files.files and files.folder is None:
-        if files != DeskFiles():
+        if replace(files, projects=None) != DeskFiles():
             raise click.UsageError("--seeds and the options of files need --file or --project")
-        serve(config, access, Desk(config, access.read_only))
-        return
+        if files.projects is None:
+            serve(config, access, Desk(config, access.read_only))
+            return
     if ctx.params["kafka"] is not None:
-        raise click.UsageError("--kafka: --file and --project have a broker of their own")
+        raise click.UsageError("--kafka: files and projects have a broker of their own")
+    if files.projects is not None:
+        if files != DeskFiles(projects=files.projects) or access.read_only:
+            raise click.UsageError("--projects: goes with no file, --project or --read-only")
+        serve_projects(config, access, files.projects)
+        return
     folder = files.folder
     if folder is not None and not (files.files or folder.exists()):
         raise InputError(f"--project: {folder} does not exist; give --file FILE to begin it")
@@ -117,28 +134,59 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
         drafts = read_seed_files(files.seeds)
         if not files.force:
             require_articles(drafts, config.model.name)
-        with local_cluster(config) as (local_config, worker):
-            project.describe(sources, options)
-            project.restore(local_config)
-            _publish(local_config, drafts)
-            period = FilePeriod()
-            local_desk = Desk(local_config, access.read_only, period)
-            stream = local_desk.file = FileStream(
-                local_config,
-                inputs,
-                period,
-                lambda: local_desk.mirrors.control,
-                lambda: local_desk.changes.notify("health", "events", "matches", "labels"),
-                lambda: local_desk.model.seed_set_digest,
-            )
-            if folder is None:
-                notify("articles and labels are lost when this desk ends; --project DIR saves them")
-            saving = partial(save_project, project, local_desk)
-            services = worker, ThreadService(stream.run), ThreadService(saving)
-            try:
-                serve(local_config, access, local_desk, services)
-            finally:
-                project.save_topics(local_config)
+        project.describe(sources, options)
+        if folder is None:
+            notify("articles and labels are lost when this desk ends; --project DIR saves them")
+        with file_desk(config, project, inputs, access.read_only) as (local_desk, services):
+            _publish(local_desk.config, drafts)
+            serve(local_desk.config, access, local_desk, services)
+
+
+def serve_projects(config: Config, access: Access, folder: Path) -> None:
+    """All projects in the folder, one open at a time."""
+
+    def run(folder: Path, end: Event, on_open: Callable[[Desk], None]) -> None:
+        with open_project(folder) as project:
+            inputs = open_inputs(project.files, project.description.options, config.limits, notify)
+            with file_desk(config, project, inputs, changes=projects.changes) as (desk, services):
+                desk.start()
+                desk.mirrors.matches_follower.ready.wait(READY_WAIT_S)
+                on_open(desk)
+                try:
+                    asyncio.run(run_until(end, services))
+                finally:
+                    desk.stop()
+
+    projects = Projects(folder, config.limits, run)
+    if (folder / DESCRIPTION_FILE).exists():
+        raise InputError(f"--projects: {folder} is a project itself; give --project {folder}")
+    with locked(folder, "--projects"):
+        serve(config, access, projects)
+
+
+@contextmanager
+def file_desk(
+    config: Config, project: Project, inputs: Sequence[FileMessages], read_only: bool = False,
+    changes: Changes | None = None,
+) -> Iterator[tuple[Desk, Sequence[Service]]]:  # fmt: skip
+    """A desk of files, with a broker, and a worker among its services; saved at the end."""
+    with local_cluster(config) as (local_config, worker):
+        project.restore(local_config)
+        period = FilePeriod()
+        desk = Desk(local_config, read_only, period, changes)
+        stream = desk.file = FileStream(
+            local_config,
+            inputs,
+            period,
+            lambda: desk.mirrors.control,
+            lambda: desk.changes.notify("health", "events", "matches", "labels"),
+            lambda: desk.model.seed_set_digest,
+        )
+        saving = partial(save_project, project, desk)
+        try:
+            yield desk, (worker, ThreadService(stream.run), ThreadService(saving))
+        finally:
+            project.save_topics(local_config)
 
 
 def check_access(config: Config, no_token: bool) -> None:
@@ -157,7 +205,7 @@ def check_access(config: Config, no_token: bool) -> None:
 
 
 def serve(
-    config: Config, access: Access, desk: Desk, services: Sequence[Service] = (),
+    config: Config, access: Access, shown: Desk | Projects, services: Sequence[Service] = (),
     on_open: Callable[[str], None] = announce,
 ) -> None:  # fmt: skip
     settings = config.desk
@@ -166,7 +214,8 @@ def serve(
     new_token = Secret(secrets.token_urlsafe(TOKEN_BYTES))
     token = None if access.no_token else settings.token or new_token
     listen, is_printed = WebConfig(settings.host, access.port), settings.token is None
-    site = DeskSite(desk, listen, token, ENDPOINTS, print_token=is_printed, on_open=on_open)
+    endpoints = [*ENDPOINTS, *(PROJECT_ENDPOINTS if isinstance(shown, Projects) else ())]
+    site = DeskSite(shown, listen, token, endpoints, print_token=is_printed, on_open=on_open)
     failure = asyncio.run(run_services([site, *services]))
     if failure is not None:
         raise failure
@@ -177,10 +226,9 @@ def _sources(
 ) -> tuple[list[Path], FileOptions]:
     """The files of posts and the options to read them; without files, those of the project."""
     if not files:
-        description = project.description
-        if not description.files:
+        if not project.files:
             raise InputError("--project: this folder has no file of posts yet; give --file FILE")
-        return [Path(name) for name in description.files], description.options
+        return project.files, project.description.options
     sources = find_files(files)
     if DASH in sources:
         raise InputError("--file -: the posts are read again when articles change; give a file")

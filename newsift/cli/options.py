@@ -98,6 +98,10 @@ file_options = option_group(
     click.option("--id-column", "id", metavar="NAME", help="The column or JSON key of the id."),
     click.option("--time-column", "time", metavar="NAME",
                  help="The column or JSON key of the time."),
+    click.option("--author-column", "author", metavar="NAME",
+                 help="The column or JSON key of the author."),
+    click.option("--link-column", "link", metavar="NAME",
+                 help="The column or JSON key of the post's own address."),
     click.option("--timezone", metavar="NAME",
                  help="Of times without an offset, such as Europe/Berlin; UTC if not given."),
 )  # fmt: skip

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from threading import Event
 from typing import Protocol
 
 from newsift.cli.signals import on_interrupt
@@ -45,6 +46,19 @@ async def run_services(services: Sequence[Service]) -> BaseException | None:
     for part in services:
         await part.stop()
     return why_ended
+
+
+async def run_until(end: Event, services: Sequence[Service]) -> None:
+    """Runs services, in any thread, until the event is set; raises what one of them raises."""
+    works = [asyncio.create_task(part.run()) for part in services]
+    waiting = asyncio.create_task(asyncio.to_thread(end.wait))
+    try:
+        await asyncio.wait([waiting, *works], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        end.set()
+        for part in services:
+            await part.stop()
+        await asyncio.gather(*works)
 
 
 async def run_together(*works: Coroutine[None, None, None]) -> None:

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import IO, Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -14,9 +14,6 @@ from worker.log import AUDIT_LOGGER
 from worker.seeds.record import MAX_EVENT_BYTES
 from worker.text import shorten
 
-if TYPE_CHECKING:
-    from newsift.desk.session import Desk
-
 MAX_FILE_NAME_CHARS = 100
 NOT_IN_NAMES = re.compile(r"[^\w.]+")
 DONE_OUTCOME = "done"
@@ -24,7 +21,7 @@ MAX_BY_CHARS = 80
 By = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BY_CHARS)]
 EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_EVENT_BYTES)]
 Q = TypeVar("Q", bound=msgspec.Struct)
-EndpointFunction = Callable[["Desk", Q], object]
+EndpointFunction = Callable[[Any, Q], object]  # of a Desk, or of Projects
 # The audit log shortens each detail, and details within another more.
 MAX_VALUE_CHARS, MAX_NESTED_CHARS = 200, 40
 MAX_LINE_CHARS = 1000
@@ -69,8 +66,9 @@ class Endpoint:
 
     path: str
     request: type[msgspec.Struct]
-    function: Callable[["Desk", Any], object]
+    function: Callable[[Any, Any], object]
     audit_name: str = ""
+    takes_projects: bool = False  # the function gets all projects, and not the desk of one
     outcome: Callable[[Any], str] = lambda _: DONE_OUTCOME  # of an answer, for the audit log
 
     def parse(self, content: dict[str, str] | bytes) -> msgspec.Struct:
@@ -96,11 +94,11 @@ def post_endpoint(
     audit_name: str,
     outcome: Callable[[Any], str] = lambda _: DONE_OUTCOME,
 ) -> Callable[[EndpointFunction[Q]], Endpoint]:
-    return lambda function: Endpoint(path, request, function, audit_name, outcome)
+    return lambda function: Endpoint(path, request, function, audit_name, outcome=outcome)
 
 
 def log_action(endpoint: Endpoint, request: msgspec.Struct, outcome: str, address: str) -> None:
-    details = msgspec.to_builtins(request)
+    details = msgspec.to_builtins(request, builtin_types=(bytes,))
     by = details.pop("by", None)
     fields = {name: _shorten(value) for name, value in details.items()}
     audit.info(
@@ -112,6 +110,8 @@ def log_action(endpoint: Endpoint, request: msgspec.Struct, outcome: str, addres
 def _shorten(value: object, most: int = MAX_VALUE_CHARS) -> object:
     if isinstance(value, str):
         return shorten(value, most)
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
     if isinstance(value, list):
         return [_shorten(item, MAX_NESTED_CHARS) for item in value]
     if isinstance(value, dict):

@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from threading import Lock
 
-PARTS = ("events", "matches", "labels", "seeds", "health")
+PARTS = ("events", "matches", "labels", "seeds", "health", "projects")
 MIN_INTERVAL_S = 0.25
 KEEPALIVE_S = 15.0
 

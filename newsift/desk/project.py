@@ -1,7 +1,7 @@
 """A project: a folder with the articles, profiles and labels of a desk without Kafka."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -23,11 +23,12 @@ SCHEMA = "newsift.project/1"
 MAX_DESCRIPTION_BYTES = 2**20
 DESCRIPTION_FILE, LOCK_FILE = "project.json", ".lock"
 SEEDS_FILE, LABELS_FILE = "seeds.jsonl", "labels.jsonl"
+UPLOADS_FOLDER = "uploaded"  # of a file that came from the browser; others are elsewhere
 
 
 class Description(msgspec.Struct, kw_only=True):
     schema: str = SCHEMA
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # within the project's folder if they are uploaded, else absolute
     options: FileOptions = FileOptions()
 
 
@@ -39,13 +40,13 @@ class Project:
         self.description = Description() if folder is None else read_description(folder)
         self._last_save: tuple[ControlState | None, LabelState | None] = (None, None)
 
+    @property
+    def files(self) -> list[Path]:
+        return [(self._folder or Path()) / name for name in self.description.files]
+
     def describe(self, files: Sequence[Path], options: FileOptions) -> None:
-        paths = tuple(str(file.resolve()) for file in files)
-        self.description = Description(files=paths, options=options)
         if self._folder is not None:
-            write_atomically(
-                self._folder / DESCRIPTION_FILE, msgspec.json.encode(self.description) + b"\n"
-            )
+            self.description = describe(self._folder, files, options)
 
     def restore(self, config: Config) -> None:
         """The topics are empty."""
@@ -94,25 +95,57 @@ def _published_at(label: Label | RefusedLabel) -> int:
     return milliseconds(utc(label.at)) if isinstance(label, Label) else 0
 
 
+def describe(folder: Path, files: Sequence[Path], options: FileOptions) -> Description:
+    """Writes it into the folder."""
+    real, paths = folder.resolve(), [file.resolve() for file in files]
+    uploads = real / UPLOADS_FOLDER
+    names = (str(p.relative_to(real) if p.is_relative_to(uploads) else p) for p in paths)
+    description = Description(files=tuple(names), options=options)
+    write_atomically(folder / DESCRIPTION_FILE, msgspec.json.encode(description) + b"\n")
+    return description
+
+
 @contextmanager
 def open_project(folder: Path | None) -> Iterator[Project]:
     """Creates the folder if it is missing, and locks it."""
     if folder is None:
         yield Project(None)
         return
+    with locked(folder):
+        yield Project(folder)
+
+
+@contextmanager
+def locked(folder: Path, option: str = "--project") -> Iterator[None]:
+    """Creates the folder if it is missing; another desk that has it open is a refusal."""
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(exclusive(folder / LOCK_FILE))
         except BlockingIOError as error:
             raise InputError(
-                f"--project: {folder} is open in another desk; close that one, or give another"
+                f"{option}: {folder} is open in another desk; close that one, or give another"
             ) from error
         except OSError as error:
             raise InputError(
-                f"--project: {folder} cannot be written ({error.strerror}); give another folder"
+                f"{option}: {folder} cannot be written ({error.strerror}); give another folder"
             ) from error
-        yield Project(folder)
+        yield
+
+
+def delete_project(folder: Path) -> list[str]:
+    """Deletes what newsift has written, uploads included; returns the names of what stays."""
+    with locked(folder):
+        uploads = {folder / name for name in read_description(folder).files}
+        for file in uploads:
+            if file.parent == folder / UPLOADS_FOLDER:
+                file.unlink(missing_ok=True)
+        for name in (LABELS_FILE, SEEDS_FILE, DESCRIPTION_FILE, LOCK_FILE):
+            (folder / name).unlink(missing_ok=True)
+        for each in (folder / UPLOADS_FOLDER, folder):
+            with suppress(OSError):  # it holds other files
+                each.rmdir()
+    return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
 
 
 def read_description(folder: Path) -> Description:

@@ -23,11 +23,12 @@ MAX_CALLS = 12
 
 class Desk:
     def __init__(
-        self, config: Config, read_only: bool = False, period: Period | None = None
-    ) -> None:
+        self, config: Config, read_only: bool = False, period: Period | None = None,
+        changes: Changes | None = None,
+    ) -> None:  # fmt: skip
         self.config, self.read_only = config, read_only
         self.period = period = period or StreamPeriod()
-        self.changes = changes = Changes()
+        self.changes = changes = changes or Changes()
         self.executor = DaemonExecutor(MAX_CALLS)
         self.mirrors = mirrors = TopicMirrors(config, period, changes.notify)
         self.model = DeskModel(
@@ -46,6 +47,11 @@ class Desk:
         self.exports = Exports(config)
         self.file: FileStream | None = None  # whose posts are the stream, without Kafka
         self.health = HealthMonitor(config, mirrors.unread, lambda: len(mirrors.control.refused))
+
+    @property
+    def desk(self) -> "Desk":
+        """Itself: a site shows this desk, or that of the project which is open."""
+        return self
 
     def start(self) -> None:
         self.model.start()

@@ -15,6 +15,7 @@ from aiohttp import web
 from encoder.errors import InputError, NewsiftError
 from newsift.desk.api import DONE_OUTCOME, Attachment, Endpoint, log_action
 from newsift.desk.guard import Guard, add_safe_headers
+from newsift.desk.projects import Projects
 from newsift.desk.session import Desk
 from newsift.desk.threads import failure_text
 from newsift.operations.actor import acting_as
@@ -77,24 +78,29 @@ class DeskSite(Site):
     first_port, body_bytes = FIRST_PORT, MAX_DRAINED_BYTES
 
     def __init__(
-        self, desk: Desk, listen: WebConfig, token: Secret | None, endpoints: Sequence[Endpoint],
+        self, shown: Desk | Projects, listen: WebConfig, token: Secret | None,
+        endpoints: Sequence[Endpoint],
         *, print_token: bool = False, on_open: Callable[[str], None] = announce,
     ) -> None:  # fmt: skip
-        """`on_open` gets the address, with the token if it may be printed."""
+        """`on_open` gets the address, with the token if it may be printed.
+
+        Of endpoints with one path the last counts.
+        """
         super().__init__(listen, lambda: b"", lambda: "")
         self._query = f"?token={token.reveal()}" if token and print_token else ""
         self._on_open = on_open
-        self._desk, self._guard, self._endpoints = desk, Guard(token), endpoints
+        self._shown, self._guard = shown, Guard(token)
+        self._endpoints = {endpoint.path: endpoint for endpoint in endpoints}
         self._files = static_files()
         self._requests = 0
 
     async def start(self) -> None:
         await super().start()  # first, as a port that is taken must end it before threads start
-        self._desk.start()
+        self._shown.start()
 
     async def stop(self) -> None:
         await super().stop()
-        self._desk.stop()
+        await asyncio.to_thread(self._shown.stop)
 
     def on_started(self) -> None:
         # Browsers send a cookie to every port of a host, so its name has the port.
@@ -109,7 +115,7 @@ class DeskSite(Site):
         yield from (web.get(path, self._get_file) for path in self._files)
         yield web.post("/api/login", self._guard.login)
         yield web.get("/api/changes", self._get_changes, allow_head=False)
-        for endpoint in self._endpoints:
+        for endpoint in self._endpoints.values():
             yield web.route(
                 "POST" if endpoint.audit_name else "GET", endpoint.path, self._handler(endpoint)
             )
@@ -135,7 +141,7 @@ class DeskSite(Site):
         try:
             with self.streaming():
                 await response.prepare(request)
-                async for message in self._desk.changes.stream():
+                async for message in self._shown.changes.stream():
                     if not self._guard.still_allows(request):
                         break
                     async with asyncio.timeout(MAX_MESSAGE_S):
@@ -151,7 +157,7 @@ class DeskSite(Site):
             visit = visit_of(request)
             if refusal := await self._guard.refusal(request):
                 return _action_refusal(endpoint, request, *refusal)
-            if endpoint.audit_name and self._desk.read_only:
+            if endpoint.audit_name and self._shown.read_only:
                 reason = "--read-only: this desk only shows; open another to act"
                 return _action_refusal(endpoint, request, 403, reason)
             if self._requests >= MAX_REQUESTS:
@@ -176,7 +182,7 @@ class DeskSite(Site):
         outcome = "no result: the desk stopped before"
         try:
             body, outcome = await asyncio.get_running_loop().run_in_executor(
-                self._desk.executor, self._call, endpoint, values
+                self._shown.executor, self._call, endpoint, values
             )
         except Exception as error:  # noqa: BLE001 - other requests are answered nevertheless
             outcome = failure_text(error, f"{endpoint.path} failed")
@@ -194,7 +200,8 @@ class DeskSite(Site):
     def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Attachment, str]:
         """The response and the outcome for the audit log."""
         with capture() as messages, acting_as(getattr(values, "by", "")):
-            answer = endpoint.function(self._desk, values)
+            subject = self._shown if endpoint.takes_projects else self._shown.desk
+            answer = endpoint.function(subject, values)
         if isinstance(answer, Attachment):
             return answer, DONE_OUTCOME
         body = msgspec.json.encode({"answer": answer, "messages": messages})

@@ -140,6 +140,10 @@ class FormatError(ValueError):
         return f"{input_name(file)}, {self._place}" if self._place else input_name(file)
 
 
+class NoTextColumnError(FormatError):
+    """A table with a header of which no column is known to hold the texts."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileMessage:
     """A row of a file in the shape of a Kafka message, and the post in it.

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -180,6 +180,7 @@ class FileMessages:
         self._reported = set[str]()
         self._sample: Batches | None = None  # the batches of an input that can be read only once
         self.columns: tuple[str, ...] = ()  # of a table; known after the first batch
+        self.post_columns: PostColumns | None = None  # of a table: which of them make the post
         self.bytes_read = 0
 
     @property
@@ -206,7 +207,7 @@ class FileMessages:
         if not self.is_file:
             self._sample = chain(first, batches)
 
-    def __iter__(self) -> Batches:
+    def __iter__(self) -> Generator[list[FileMessage], None, None]:
         batches, self._sample = self._sample, None
         is_empty = True
         try:
@@ -308,9 +309,9 @@ class FileMessages:
         return MessageMaker(self.name, self._limits, unit, self._corrector)
 
     def _columns_of(self, header: list[str], place: str = "") -> PostColumns:
-        columns = PostColumns.from_header(header, self._options, place)
+        self.columns = tuple(header)  # first: they can be chosen among where none has the texts
+        self.post_columns = columns = PostColumns.from_header(header, self._options, place)
         self._report_once(columns.describe())
-        self.columns = tuple(header)
         return columns
 
 

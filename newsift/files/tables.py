@@ -12,6 +12,7 @@ from newsift.files.messages import (
     FileMessage,
     FormatError,
     MessageMaker,
+    NoTextColumnError,
     ValueCorrector,
     plain_post,
 )
@@ -67,12 +68,17 @@ MAX_LISTED_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """The options of a command about the format of its files."""
+    """The options of a command about the format of its files.
+
+    A column that is not named is found by the usual names; "" is no column.
+    """
 
     format: str = "auto"
     text: str | None = None
     id: str | None = None
     time: str | None = None
+    author: str | None = None
+    link: str | None = None
     timezone: str | None = None  # of times without an offset
 
     def __post_init__(self) -> None:
@@ -90,7 +96,8 @@ class FileOptions:
 
     @property
     def names_columns(self) -> bool:
-        return any(name is not None for name in (self.text, self.id, self.time))
+        names = (self.text, self.id, self.time, self.author, self.link)
+        return any(name is not None for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +123,12 @@ class PostColumns:
             )
 
         def find_column(option: str, name: str | None, names: Sequence[str]) -> str | None:
-            if name is not None and name not in header:
+            if name and name not in header:
                 message = f"has no column {name!r} ({list_names(header)}); fix {option}"
                 raise FormatError(message, place)
-            return name if name is not None else find_usual(names)
+            return find_usual(names) if name is None else name or None
 
-        text = find_column("--text-column", options.text, TEXT_NAMES)
+        text = find_column("--text-column", options.text or None, TEXT_NAMES)
         if text is None and not _is_header(header):
             message = f"has no header: its first line is {list_names(header)}; put a line of names "
             message += "above it, such as id,text,author"
@@ -129,7 +136,7 @@ class PostColumns:
         if text is None:
             message = f"has no column of texts ({list_names(header)}); name it with --text-column, "
             message += "or what this is with --format"
-            raise FormatError(message, place)
+            raise NoTextColumnError(message, place)
         id = find_column("--id-column", options.id, ID_NAMES)
         time = find_column("--time-column", options.time, TIME_NAMES)
         utc = set(header) >= FOURCAT_COLUMNS or normalise_name(time or "").endswith("utc")
@@ -137,9 +144,9 @@ class PostColumns:
             text,
             id,
             time,
-            find_usual(AUTHOR_NAMES),
+            find_column("--author-column", options.author, AUTHOR_NAMES),
             find_usual(LANG_NAMES),
-            find_usual(URL_NAMES),
+            find_column("--link-column", options.link, URL_NAMES),
             utc,
         )
 

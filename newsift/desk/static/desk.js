@@ -14,7 +14,12 @@ const PAGES = {
   "": ["Events", () => import("/pages/events.js")],
   event: [null, () => import("/pages/event.js")],
   seeds: ["Seeds", () => import("/pages/seeds.js")],
+  projects: ["Projects", () => import("/pages/projects.js")],
 };
+
+// Of a desk of projects without one that is open, there is the list of projects alone.
+const isShown = (name, session) =>
+  name === "projects" ? session.projects : !session.projects || session.project !== null;
 
 function addressParts() {
   try {
@@ -74,7 +79,7 @@ function Head({ page, session }) {
   const silence = useSilence();
   const rename = (event) => setUserName(event.target.value.trim() || session.you);
   const link = ([name, [title]]) =>
-    title &&
+    title && isShown(name, session) &&
     html`<a href=${`#/${name}`} aria-current=${page === name ? "page" : undefined}>${title}</a>`;
   return html`<header>
     <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" /> newsift</a>
@@ -85,8 +90,16 @@ function Head({ page, session }) {
       autocomplete="off" /></label>
     <button type="button" class="help" aria-label="Keys and words" title="Keys and words"
       onClick=${() => dispatchEvent(new Event("newsift-help"))}>?</button>
-    ${!silence && html`<${Health} />`}
+    ${!silence && isShown("", session) && html`<${Health} key=${session.project} />`}
   </header>`;
+}
+
+// Of a desk of projects: asks for the session anew once another project is open.
+function ProjectWatch({ session, renew }) {
+  const [latest] = useAnswer("/api/session", {}, ["projects"], 200);
+  const isNew = latest && latest.project !== session.project;
+  useEffect(() => void (isNew && renew(latest)), [isNew]);
+  return null;
 }
 
 // It lies over the page, which keeps what was typed there.
@@ -158,7 +171,7 @@ function Desk() {
   useLatest("storage", userName); // The name may change here or in another tab.
   const [session, setSession] = useState(null);
   const [error, setError] = useState(null);
-  const [name, ...rest] = useLatest("hashchange", addressParts);
+  const [asked, ...rest] = useLatest("hashchange", addressParts);
   const begin = () =>
     read("/api/session").then((answer) => {
       if (!localStorage.getItem("newsift.by")) setUserName(answer.you);
@@ -175,13 +188,17 @@ function Desk() {
     return html`<main><${ErrorText} error=${error} /><${Button} run=${begin}>Try again<//></main>`;
   }
   if (!session) return form || null;
+  const known = PAGES[asked] && isShown(asked, session) ? asked : "";
+  const name = isShown(known, session) ? known : "projects";
   const skip = (event) => {
     event.preventDefault();
     document.querySelector("main").focus();
   };
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
-    <${Head} page=${PAGES[name] ? name : ""} session=${session} />
-    <main id="main" tabindex="-1"><${Page} name=${name} rest=${rest} session=${session} /></main>
+    <${Head} page=${name} session=${session} />
+    ${session.projects && html`<${ProjectWatch} session=${session} renew=${setSession} />`}
+    <main id="main" tabindex="-1"><${Page} key=${name === "projects" ? "" : session.project}
+      name=${name} rest=${rest} session=${session} /></main>
     <${KeyList} /><${Notices} />${form}`;
 }
 

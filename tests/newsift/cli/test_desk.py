@@ -9,9 +9,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from newsift.desk.project import locked
 from newsift.desk.site import FIRST_PORT
 from tests.broker.kafka import free_ports
 from tests.newsift.desk.desk_topics import DeskProcess, desks
+from tests.worker.fake_command import Command
 
 NOWHERE = f"127.0.0.1:{free_ports(1)[0]}"
 ENDS_WITHIN_S = 10.0  # on a machine that is shared; alone it takes less than two
@@ -48,6 +50,21 @@ def test_without_the_token_of_this_start_nothing_is_answered(start: Start) -> No
     assert refusal(f"{one.url}api/session") == 401
     assert one.address.partition("=")[2] != other.address.partition("=")[2]
     assert refusal(f"{one.url}api/session", **other.login) == 401
+
+
+@pytest.mark.parametrize("more", [("--read-only",), ("--file", "a.csv"), ("--project", "p")])
+def test_projects_go_with_nothing_else(newsift: Command, tmp_path: Path, more: tuple[str]) -> None:
+    done = newsift("desk", "--projects", tmp_path, *more)
+    assert (done.code, "--projects" in done.err) == (2, True)
+
+
+def test_a_folder_of_projects_is_no_project_and_open_in_one_desk(
+    newsift: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "project.json").write_text("{}")
+    assert newsift("desk", "--projects", tmp_path).code == 2
+    with locked(tmp_path / "projects"):
+        assert newsift("desk", "--projects", tmp_path / "projects").code == 2
 
 
 @pytest.mark.slow

@@ -44,6 +44,15 @@ export async function act(path, question = {}) {
   });
 }
 
+// The content of a file, or of a piece of one, as an action takes it.
+export const base64 = (file) =>
+  new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(new Error(`${file.name ?? "the file"}: cannot be read`));
+    reader.readAsDataURL(file);
+  });
+
 // Downloads the file that the desk answers with.
 export async function download(path, question) {
   const response = await fetch(`${path}?${queryOf(question)}`).catch(() => null);

@@ -1,4 +1,4 @@
-// Shared by the pages of seeds: thresholds and fields.
+// Shared by the pages of seeds: thresholds, names and words.
 import { html } from "/vendor/preact.js";
 import { isMissing } from "/lib/ui.js";
 
@@ -15,10 +15,6 @@ export const seedAddress = (id) => `#/seeds/seed/${encodeURIComponent(id)}`;
 // Event names that inputs suggest.
 export const EventNames = ({ names = [] }) =>
   html`<datalist id="events">${names.map((name) => html`<option value=${name} />`)}</datalist>`;
-
-export const Field = ({ label, note, children }) =>
-  html`<label class="field"><span>${label}</span>${children}
-    ${note && html`<small class="quiet">${note}</small>`}</label>`;
 
 // Null for an empty field; the desk refuses a text that is not a number.
 export function thresholdOf(text) {

@@ -121,7 +121,7 @@ export function Table({ name, caption, heads, rows, kind }) {
   const isNumber = heads.map((text) => text.startsWith("#"));
   const kindOf = (n) => (isNumber[n] ? "number" : undefined);
   const head = (text, n) =>
-    html`<th scope="col" class=${kindOf(n)}>${text.replace("#", "")}</th>`;
+    html`<th scope="col" class=${kindOf(n)}>${isNumber[n] ? text.slice(1) : text}</th>`;
   const cell = (content, n) => html`<td class=${kindOf(n)}>${content}</td>`;
   return html`<div class="scrolls" tabindex="0" role="region" aria-label=${name}><table
     class=${kind}>
@@ -227,6 +227,32 @@ export function ConfirmButton({ text, kind, title, yes, run, yesKind, children, 
     close=${() => setOpen(false)}>${children}<//>`;
   return html`<button type="button" class=${kind} onClick=${() => setOpen(true)} ...${rest}>
     ${text}</button>${open && confirm}`;
+}
+
+// A labelled input, with a note below it.
+export const Field = ({ label, note, children }) =>
+  html`<label class="field"><span>${label}</span>${children}
+    ${note && html`<small class="quiet">${note}</small>`}</label>`;
+
+// Files may be dropped anywhere on the page; otherwise the browser would open them.
+export function useDroppedFiles(take, isOff = false) {
+  const latest = useRef();
+  latest.current = take;
+  useEffect(() => {
+    if (isOff) return undefined;
+    const over = (event) => event.dataTransfer.types.includes("Files") && event.preventDefault();
+    const drop = (event) => {
+      if (!event.dataTransfer.files.length) return;
+      event.preventDefault();
+      latest.current([...event.dataTransfer.files]);
+    };
+    addEventListener("dragover", over);
+    addEventListener("drop", drop);
+    return () => {
+      removeEventListener("dragover", over);
+      removeEventListener("drop", drop);
+    };
+  }, [isOff]);
 }
 
 // A choice among options, each a value and its text.

@@ -1,9 +1,10 @@
 // New seeds: articles are pasted, fetched or dropped as files, then checked, tried and published.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
-import { act, useAnswer } from "/lib/api.js";
-import { Button, ErrorText, eventAddress, ExternalLink, HighlightedText } from "/lib/ui.js";
-import { LoadingText, notify, number, paragraph, plural, quoted, score } from "/lib/ui.js";
-import { defaultThreshold, ENDS_NOTE, EventNames, Field } from "/lib/seeds.js";
+import { act, base64, useAnswer } from "/lib/api.js";
+import { Button, ErrorText, eventAddress, ExternalLink, Field } from "/lib/ui.js";
+import { HighlightedText, LoadingText, notify, number, paragraph, plural } from "/lib/ui.js";
+import { quoted, score } from "/lib/ui.js";
+import { defaultThreshold, ENDS_NOTE, EventNames } from "/lib/seeds.js";
 import { heaviestWords, seedAddress, thresholdOf } from "/lib/seeds.js";
 
 const MAX_FILE_BYTES = 5.5 * 2 ** 20; // A request has room for so much in base64.
@@ -23,14 +24,6 @@ export function dropFiles(files) {
 
 let openDrafts = []; // They outlive a look at another page.
 addEventListener("beforeunload", (event) => openDrafts.length && event.preventDefault());
-
-const base64 = (file) =>
-  new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(new Error(`${file.name}: cannot be read`));
-    reader.readAsDataURL(file);
-  });
 
 const readArticles = async (question) => (await act("/api/seeds/read", question)).answer;
 

@@ -1,10 +1,10 @@
 // All seeds by event, with refused ones on top, and the page of one seed.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { Button, Confirm, ConfirmButton, eventAddress, ExternalLink, Facts } from "/lib/ui.js";
+import { Button, Confirm, ConfirmButton, eventAddress, ExternalLink, Facts, Field } from "/lib/ui.js";
 import { fieldInputs, HighlightedText, isMissing, LoadStatus, notify, number } from "/lib/ui.js";
-import { paragraph, perform, plural, quoted, Time } from "/lib/ui.js";
-import { defaultThreshold, ENDS_NOTE, EventNames, Field, heaviestWords } from "/lib/seeds.js";
+import { paragraph, perform, plural, quoted, Time, useDroppedFiles } from "/lib/ui.js";
+import { defaultThreshold, ENDS_NOTE, EventNames, heaviestWords } from "/lib/seeds.js";
 import { seedAddress, thresholdOf } from "/lib/seeds.js";
 import { Add, dropFiles } from "/pages/add.js";
 
@@ -35,30 +35,17 @@ function pauseSeed({ id, etag, state }) {
 
 export default function Seeds({ rest, session }) {
   const [page = "", id = ""] = rest;
-  useEffect(() => (session.read_only ? undefined : acceptFiles()), [session.read_only]);
+  const take = (files) => {
+    dropFiles(files);
+    location.hash = "#/seeds/add";
+  };
+  useDroppedFiles(take, session.read_only);
   const views = {
     add: !session.read_only && html`<${Add} />`,
     seed: html`<${Seed} key=${id} id=${id} session=${session} />`,
   };
   return html`<div class="seeds">
     ${(Object.hasOwn(views, page) && views[page]) || html`<${List} session=${session} />`}</div>`;
-}
-
-// Files may be dropped anywhere on the page; otherwise the browser would open them.
-function acceptFiles() {
-  const over = (event) => event.dataTransfer.types.includes("Files") && event.preventDefault();
-  const drop = (event) => {
-    if (!event.dataTransfer.files.length) return;
-    event.preventDefault();
-    dropFiles([...event.dataTransfer.files]);
-    location.hash = "#/seeds/add";
-  };
-  addEventListener("dragover", over);
-  addEventListener("drop", drop);
-  return () => {
-    removeEventListener("dragover", over);
-    removeEventListener("drop", drop);
-  };
 }
 
 function List({ session }) {

@@ -203,7 +203,7 @@ def test_a_stream_ends_with_its_session() -> None:
         pair = (await logged_in(visitor)).split(";")[0]
         reader, writer = await visitor.follow_changes(f"Cookie: {pair}")
         visitor.site._guard._sessions._last_use.clear()
-        visitor.site._desk.changes.notify("matches")
+        visitor.site._shown.changes.notify("matches")
         rest = await asyncio.wait_for(reader.read(), 20)
         writer.close()
         return rest

@@ -175,7 +175,7 @@ def test_a_stream_names_what_changed() -> None:
     async def visit(visitor: Visitor) -> list[str]:
         reader, writer = await visitor.follow_changes()
         await reader.readuntil(b"\n\n")
-        visitor.site._desk.changes.notify("matches", "seeds")
+        visitor.site._shown.changes.notify("matches", "seeds")
         text = await reader.readuntil(b"}")
         writer.close()
         numbers = json.loads(text[text.index(b"{") :])

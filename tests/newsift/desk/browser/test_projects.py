@@ -1,0 +1,85 @@
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.newsift.cli.events.ferry_event import ARTICLES, sample_posts
+from tests.newsift.desk.browser.browser_window import SETTLED_MS, Window
+from tests.newsift.desk.desk_topics import DeskProcess, desks
+
+DROP = """([name, content]) => {
+  const files = new DataTransfer();
+  files.items.add(new File([content], name, { type: "text/csv" }));
+  const init = { dataTransfer: files, bubbles: true, cancelable: true };
+  document.querySelector("main").dispatchEvent(new DragEvent("drop", init));
+}"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[DeskProcess]:
+    with desks(tmp_path) as start:
+        yield start("--projects", tmp_path / "projects", "--port", "0")
+
+
+@pytest.fixture
+def window(browser: Browser, desk: DeskProcess) -> Iterator[Window]:
+    shown = Window(browser, desk.address)
+    yield shown
+    shown.close()
+
+
+def a_table(folder: Path) -> str:
+    file = folder / "posts.csv"
+    with file.open("w", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out, delimiter=";")
+        rows.writerow(["Nr", "Was sie schrieben", "Wann"])
+        rows.writerows([post["id"], post["text"], "2013-04-15 10:00"] for post in sample_posts())
+        rows.writerow(["x", "", "gestern"])
+    return file.read_text("utf-8")
+
+
+def choose_columns(page: Page) -> None:
+    expect(page.get_by_text("Choose the column that holds the texts")).to_be_visible()
+    button = page.get_by_role("button", name="Make the project")
+    expect(button).to_be_disabled()
+    page.get_by_role("combobox", name="Text", exact=True).select_option("Was sie schrieben")
+    page.get_by_role("combobox", name="Id", exact=True).select_option("Nr")
+    page.get_by_role("combobox", name="Time", exact=True).select_option("Wann")
+    page.get_by_label("Time zone").fill("Europe/Berlin")
+    page.get_by_label("Time zone").press("Tab")
+    expect(page.get_by_text("2013-04-15 08:00:00 UTC")).to_be_visible()
+    left_out = page.get_by_role("status", name="What will be left out")
+    expect(left_out).to_contain_text(f"{len(sample_posts())} of {len(sample_posts()) + 1} rows")
+    expect(left_out).to_contain_text("1 row without text")
+    page.get_by_label("Name of the project").fill("../ferry")
+    button.click()
+    expect(page.get_by_role("alert")).to_contain_text("without /")
+    page.get_by_label("Name of the project").fill("ferry")
+    button.click()
+
+
+def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Path) -> None:
+    window.bears("409")  # the name that is refused
+    page = window.open()
+    expect(page.get_by_role("heading", name="Projects")).to_be_visible()
+    page.evaluate(DROP, ["posts.csv", a_table(tmp_path)])
+    choose_columns(page)
+    page.get_by_role("link", name="Add the first seed").click(timeout=SETTLED_MS)
+    page.get_by_role("link", name="Add an article").click()
+    title, text = ARTICLES["fire"]
+    page.get_by_label("Paste a text").fill(f"# {title}\n\n{text}")
+    page.get_by_role("button", name="Read the text").click()
+    page.get_by_label("Event").fill("ferry")
+    page.get_by_role("button", name="Publish 1 seed").click()
+    window.open("event/ferry")
+    expect(page.locator("article.match").first).to_be_visible(timeout=SETTLED_MS)
+    page.get_by_role("link", name="Projects").click()
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Delete ferry").click(timeout=SETTLED_MS)
+    expect(page.get_by_role("dialog")).to_contain_text("1 article or profile")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("ferry is deleted")).to_be_visible()
+    assert [each.name for each in (tmp_path / "projects").iterdir()] == [".lock"]
+    assert (tmp_path / "posts.csv").exists()
