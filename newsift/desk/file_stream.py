@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import chain
 from math import inf
-from threading import Event
+from threading import Event, Lock
 from typing import Literal
 
 import msgspec
@@ -21,11 +21,12 @@ from newsift.operations.cluster_status import read_offsets
 from newsift.operations.messages import notify
 from newsift.operations.times import now_ms
 from newsift.operations.workers import read_seed_set
+from newsift.statistics.queues import draw_from_all
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.topics import admin_client
-from worker.posts.outcome import Rejected
+from worker.posts.outcome import Post, Rejected
 from worker.seeds.state import ControlState
 
 POLL_S = 0.2
@@ -63,11 +64,24 @@ class FileStream:
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         self.progress = FileProgress(self._name, "waiting")
         self._has_reported_bad = False
+        self._draw_lock = Lock()
+        self._draw: tuple[str, int] | None = None  # the nonce, and how many posts at most
+        self._drawn: tuple[list[Post], int] = [], 0
 
     def project_files(self) -> ProjectFiles:
         """For an export: the files to be read again, by another thread."""
         inputs = [file.reopened() for file in self._inputs]
         return ProjectFiles(inputs, self._period.latest.begin.get(self._config.topics.matches, {}))
+
+    def draw(self, nonce: str, most: int) -> tuple[list[Post], int]:
+        """The first posts in the order of this draw, and the number of all; reads the files."""
+        with self._draw_lock:
+            if self._draw != (nonce, most):
+                inputs = [file.reopened() for file in self._inputs]
+                readings = (m.reading for batch in chain.from_iterable(inputs) for m in batch)
+                posts = (reading for reading in readings if isinstance(reading, Post))
+                self._drawn, self._draw = draw_from_all(posts, nonce, most), (nonce, most)
+            return self._drawn
 
     def run(self, end: Event) -> None:
         # Passes are told apart by the offset of their articles. Not by their digest: an article

@@ -7,7 +7,7 @@ is known here alone. A question is answered once, however many tabs show it.
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from encoder.errors import InputError
+from newsift.desk.file_stream import FileStream
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import Period
 from newsift.desk.post_fields import post_fields
@@ -29,20 +30,23 @@ from newsift.operations.labels import (
     FrozenQueue,
     QueueKind,
     QueueRequest,
+    any_nonce,
+    freeze_any_queue,
     freeze_queue,
     make_label_topic,
 )
 from newsift.operations.messages import capture
 from newsift.operations.times import now_text
 from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS
-from newsift.statistics.labels import Goal, Label, Verdict
-from newsift.statistics.queues import CountQueue, Question, ScoredPost
+from newsift.statistics.labels import Goal, Label, QueueName, Verdict
+from newsift.statistics.queues import AnyQueue, CountQueue, Question, ScoredPost
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import broker_errors
 from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
+from worker.seeds.profile import Profile
 
 ANSWER_BUSY = "an earlier answer is still being published"
 MAX_STOP_S = 1.0
@@ -53,6 +57,7 @@ MAX_DRAWS = 2
 MAX_CURVE_POINTS = 300
 DRAW_WAIT_S = 1.0  # After it the page repeats its request.
 MAX_IDLE_S = 12 * 3600.0
+DRAWN_POSTS = 2_000  # of a file are held, and as many again with each thousand labels
 EMPTY_QUEUE_S = 5.0  # A queue without a question is drawn again after this time.
 Clock = Callable[[], float]
 IsDeleted = Callable[[PostId], bool]
@@ -78,7 +83,10 @@ class LabelSession:
         self.replaced_because = replaced_because  # empty if it replaced no other queue
         self.drawn_at = self.used_at = clock_s
         self.period = frozen.period
-        self.size, self.empty = len(frozen.matches), frozen.queue.next({}) is None
+        order = frozen.queue.order if isinstance(frozen.queue, AnyQueue) else None
+        posts = frozen.matches if order is None else {post.post_id for post in order}
+        self._posts: Container[PostId] = posts
+        self.size, self.empty = len(posts), frozen.queue.next({}) is None
         self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
         self._queue, self._lock = frozen.queue, Lock()
         self._changes = 0
@@ -115,7 +123,7 @@ class LabelSession:
         changes, verdicts = self._changes, self._answers.verdicts()
         question, last = self._next(verdicts), self._answers.last
         steps = self._undoable.copy()
-        label_count = sum(post_id in self._frozen.matches for post_id in verdicts)
+        label_count = sum(post_id in self._posts for post_id in verdicts)
         is_fixed = True  # whether no other posts may be drawn instead
         if isinstance(self._queue, CountQueue):
             label_count = len(verdicts)
@@ -187,6 +195,8 @@ class LabelSession:
         if question is None:
             return None
         candidate = question.candidate
+        if question.drawn == "any":  # a score would tell whether it matches
+            return post_fields(candidate.post) | {"score": None, "threshold": None, "why": ()}
         post, row = candidate.post, self._frozen.matches.get(candidate.post_id)
         return post_fields(post) | {
             "score": candidate.score,
@@ -248,8 +258,9 @@ class LabelQueues:
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
         period: Period, clock: Clock = time.monotonic,
+        file: Callable[[], FileStream | None] = lambda: None,
     ) -> None:  # fmt: skip
-        self._period = period
+        self._period, self._file = period, file
         self.labels = DeskLabels(config, mirrors)
         self._config, self._mirrors, self._executor = config, mirrors, executor
         self._clock, self._lock = clock, Lock()
@@ -348,6 +359,8 @@ class LabelQueues:
                 file = self._period.matched_file(self._config.topics.matches)
                 source = EventPosts(cluster, self._config, key.event, file)
                 queue = draw_count(source, request, labels, profile)
+            elif key.kind == "any":
+                queue = self._any_queue(key.event, labels, profile)
             else:
                 rows = self._mirrors.matches.draw_rows(key.event)
                 queue = freeze_queue(cluster, self._config, request, rows, labels, profile)
@@ -357,3 +370,16 @@ class LabelQueues:
             frozen, answers, messages, replaced_because, self._clock(),
             self._mirrors.matches.is_deleted,
         )  # fmt: skip
+
+    def _any_queue(
+        self, event: str, labels: Sequence[Label], profile: Profile | None
+    ) -> FrozenQueue:
+        if (file := self._file()) is None:
+            raise InputError("any: posts that do not match are kept of a file alone; judge matches")
+        matches = self._mirrors.matches
+        if matches.counts(event).left_out:
+            raise InputError("any: not all matches are held; raise the event's threshold")
+        nonce = any_nonce(labels, self._nonce)
+        posts, total = file.draw(nonce, DRAWN_POSTS * (1 + 2 * len(labels) // DRAWN_POSTS))
+        rows = [row for story in matches.stories(event) for row in story.rows]
+        return freeze_any_queue(posts, total, rows, QueueName(nonce, now_text()), profile)

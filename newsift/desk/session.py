@@ -37,7 +37,7 @@ class Desk:
         self.matches = mirrors.matches
         self.stream = StreamMonitor(config, period)
         self.scores = EventScores(self.matches, self.model)
-        self.queues = LabelQueues(config, mirrors, self.executor, period)
+        self.queues = LabelQueues(config, mirrors, self.executor, period, file=lambda: self.file)
         self.editor = SeedEditor(config)
         self.training = Training(
             config, self.model, mirrors, self.editor, self.executor,

@@ -1,10 +1,11 @@
 """The labels topic, and label queues made of an event's matches and near misses."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from math import isnan, nan
 from typing import Literal, Protocol
 from urllib.parse import quote
 
@@ -35,6 +36,7 @@ from newsift.statistics.labels import (
     Verdict,
 )
 from newsift.statistics.queues import (
+    AnyQueue,
     Candidate,
     CertifyQueue,
     LearnQueue,
@@ -49,8 +51,8 @@ from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
 from worker.match.reservoir import NearAnswer, merge_strata
 from worker.metrics.address_file import WorkerAddress
-from worker.posts.outcome import PostId
-from worker.posts.times import rfc3339
+from worker.posts.outcome import Post, PostId
+from worker.posts.times import milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
 
 LABEL_HEADERS = (("schema", SCHEMA.encode()),)
@@ -59,9 +61,10 @@ NEAR_ANSWER_S = 5.0
 REMEDY = "desk.workers names the workers"
 NO_CANDIDATES = {
     "certify": "no matches", "learn": "no matches and no near misses", "count": "no matches",
+    "any": "no posts",
 }  # fmt: skip
 
-QueueKind = Literal["certify", "learn", "count"]
+QueueKind = Literal["certify", "learn", "count", "any"]
 
 
 class LabelTopic(KeyedTopic[LabelState]):
@@ -216,6 +219,24 @@ def freeze_queue(
     )
 
 
+def freeze_any_queue(
+    posts: Sequence[Post], total: int, rows: Sequence[MatchRow], name: QueueName,
+    profile: Profile | None,
+) -> FrozenQueue:  # fmt: skip
+    """The first posts of a file in the order of a draw, of `total`; `rows` are all its matches."""
+    matches = {row.post_id: row for row in rows}
+    unscored = (ScoredPost(post, nan) for post in posts)
+    order = [matches.get(post.post_id, post) for post in unscored]
+    return FrozenQueue(AnyQueue(order, total, matches, name), matches, profile)
+
+
+def any_nonce(labels: Iterable[Label], default: str) -> str:
+    """Of the first label that was drawn from all posts, so that everybody reads in one order."""
+    drawn = [label for label in labels if label.drawn == "any" and label.queue]
+    first = min(drawn, key=lambda label: (milliseconds(utc(label.at)), label.key), default=None)
+    return first.queue.nonce if first and first.queue else default
+
+
 class Labels(Protocol):
     """Where answers go, and come from."""
 
@@ -280,7 +301,7 @@ class AnswerLog:
             at=now_text(),
             drawn=question.drawn,
             probability=question.probability,
-            score=candidate.score,
+            score=None if isnan(candidate.score) else candidate.score,
             seed_set=seed_set,
             model=model,
             queue=question.queue,

@@ -38,7 +38,7 @@ from newsift.statistics.feedback import (
     is_burst,
     learn,
 )
-from newsift.statistics.labels import Label, Verdict, joint_verdicts
+from newsift.statistics.labels import Draw, Label, Verdict, joint_verdicts
 from newsift.statistics.queues import ScoredPost, is_certify_post
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.links import linked_pairs
@@ -333,10 +333,15 @@ def make_profile(
     return Profile(event.name, vector, seeds, context.enc.digest, made=creation, before=before)
 
 
+MEASURING_DRAWS: tuple[Draw, ...] = ("certify", "any")  # what they measure must not learn from them
+
+
 def training_posts(labels: Iterable[Label]) -> tuple[list[Post], list[Post]]:
     """Labelled posts on the event and off it, which may train and on which people agree."""
-    drawn = (label for label in labels if label.drawn != "certify" and has_content(label.post))
-    training = [label for label in drawn if not is_certify_post(label.post_id)]
+    drawn = (label for label in labels if label.drawn not in MEASURING_DRAWS)
+    training = [
+        label for label in drawn if has_content(label.post) and not is_certify_post(label.post_id)
+    ]
     posts = {label.post_id: label.post for label in training}
     verdicts = joint_verdicts(training)
 

@@ -22,8 +22,12 @@ from worker.seeds.reducer import TopicRecord, TopicReducer
 SCHEMA = "newsift.label/1"
 MAX_KEY_BYTES = 2**12
 Verdict = Literal["on", "off", "unsure"]
-Draw = Literal["certify", "learn", "count", "given"]
-RANDOM_DRAWS: tuple[Draw, ...] = ("certify", "count")  # a promise's walk takes verdicts of both
+Draw = Literal["certify", "learn", "count", "any", "given"]
+RANDOM_DRAWS: tuple[Draw, ...] = (
+    "certify",
+    "count",
+    "any",
+)  # of a promise's walk
 StratumName = Literal["story", "upper", "lower", "near"]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001

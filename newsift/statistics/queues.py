@@ -5,13 +5,16 @@ by a choice of ids. Half of all posts, by the hash without a key, can certify; t
 train, so that no profile is judged by what it was made of.
 """
 
+from array import array
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, TypeVar
 
+import numpy as np
 from msgspec import UNSET, UnsetType
 
+from newsift.statistics.distributions import clopper_pearson
 from newsift.statistics.estimates import Estimate, share_interval
 from newsift.statistics.labels import DEFAULT_GOAL, CountDraw, Draw, Goal, Label, QueueName
 from newsift.statistics.promise import CertifyProgress, FrozenCuts
@@ -20,6 +23,7 @@ from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
 
 CERTIFY_SHARE = 0.5
+ALPHA = 0.1  # An interval misses so often.
 SMALL_EVENT = 60  # so many matches are read in some minutes
 
 
@@ -73,6 +77,24 @@ def draw_order(
     """The distinct matches whose labels certify, or may train, in the order of the draw."""
     half = (match for match in deduplicate(matches) if is_certify_post(match.post_id) == certify)
     return sorted(half, key=lambda match: draw_key(match.post_id, nonce))
+
+
+def draw_from_all(posts: Iterable[Post], nonce: str, most: int) -> tuple[list[Post], int]:
+    """The first of the distinct posts in the order of the draw, and how many posts there are.
+
+    Memory grows by eight bytes with a post.
+    """
+    first, limit, digests = dict[str, Post](), "g", array("Q")  # "g" is above all hex digits
+    for post in posts:
+        key = draw_key((post.platform, post.id), nonce)
+        digests.append(int(key[:16], 16))
+        if key < limit:
+            first.setdefault(key, post)
+            if len(first) >= 2 * most:
+                first = dict(sorted(first.items())[:most])
+                limit = max(first)
+    total = len(np.unique(np.asarray(digests, np.uint64)))
+    return [post for _, post in sorted(first.items())[:most]], total
 
 
 def current_queue(labels: Iterable[Label], matches: Container[PostId]) -> QueueName | None:
@@ -288,8 +310,69 @@ class CountQueue:
         return [f"{left:,} left of {len(self.questions):,} drawn for the count"]
 
 
+class AnyQueue:
+    """All posts of a file in random order, whether they match or not, for the recall in the file.
+
+    Figures are of the posts up to the first one without a label: what else is labelled may have
+    been chosen for its score.
+    """
+
+    def __init__(
+        self, order: Sequence[Candidate], total: int, matched: Container[PostId], name: QueueName
+    ) -> None:
+        """`order` has the first posts of the draw, of `total` in the file."""
+        self.order, self._total, self._matched, self._name = order, total, matched, name
+
+    def accepts(self, _: Label) -> bool:
+        return True
+
+    def next(self, verdicts: Verdicts) -> Question | None:
+        place = self._read(verdicts)
+        if place == len(self.order):
+            return None
+        return Question(self.order[place], "any", (place + 1) / self._total, self._name)
+
+    def labels_left(self, verdicts: Verdicts) -> int:
+        return self._total - self._read(verdicts)
+
+    def hits(self, verdicts: Verdicts) -> list[bool]:
+        """Of each post that was read and is on the event, whether it matches."""
+        read = self.order[: self._read(verdicts)]
+        return [post.post_id in self._matched for post in read if verdicts[post.post_id]]
+
+    def recall(self, verdicts: Verdicts) -> Estimate | None:
+        """The share of the event's posts that match; None before one is read."""
+        if not (hits := self.hits(verdicts)):
+            return None
+        share = sum(hits) / len(hits)
+        if self._read(verdicts) == self._total:
+            return share, share, share
+        low, high = clopper_pearson(sum(hits), len(hits), ALPHA)
+        return low, share, high
+
+    def lines(self, verdicts: Verdicts) -> list[str]:
+        read, hits = self._read(verdicts), self.hits(verdicts)
+        lines = [f"{read:,} of {self._total:,} posts of the file are read"]
+        lines += [f"{len(hits):,} of them on the event, of which {sum(hits):,} match"]
+        if (recall := self.recall(verdicts)) is None:
+            return [*lines, "recall is not known before one on the event is read"]
+        low, share, high = (f"{100 * part:.0f}" for part in recall)
+        if read == self._total:
+            return [*lines, f"recall in the file: {share} %, exactly, as all are read"]
+        least, most = (self._total * part for part in clopper_pearson(len(hits), read, ALPHA))
+        about = f"about {self._total * len(hits) / read:,.0f} posts of the file are on the event"
+        return [
+            *lines, f"recall in the file: about {share} % ({low} to {high})",
+            f"{about} ({least:,.0f} to {most:,.0f})",
+        ]  # fmt: skip
+
+    def _read(self, verdicts: Verdicts) -> int:
+        places = (n for n, post in enumerate(self.order) if post.post_id not in verdicts)
+        return next(places, len(self.order))
+
+
 # Without state: the verdicts alone decide the next question.
-Queue = CertifyQueue | LearnQueue | CountQueue
+Queue = CertifyQueue | LearnQueue | CountQueue | AnyQueue
 
 
 def _labels(count: int, more: str = "") -> str:

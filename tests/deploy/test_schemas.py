@@ -156,6 +156,8 @@ def is_read(name: str, value: Any) -> bool:
         ("label", CERTIFIED | {"queue": None}, False),
         ("label", COUNTED, True),
         ("label", LABEL | {"drawn": "count"}, False),
+        ("label", CERTIFIED | {"drawn": "any", "score": None}, True),
+        ("label", LABEL | {"drawn": "any"}, False),
         ("label", COUNTED | {"count": COUNT | {"posts": 0}}, False),
         ("label", COUNTED | {"count": COUNT | {"stratum": "far"}}, False),
         ("label", COUNTED | {"count": COUNT | {"frame": FRAME | {"since": "today"}}}, False),

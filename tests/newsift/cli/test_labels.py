@@ -205,7 +205,7 @@ def test_people_are_counted_and_compared(newsift: Command, kafka: Kafka, tmp_pat
     other = given("1", event="quake", label="unsure")
     assert newsift("labels", "import", write(tmp_path / "l", *own, other)).code == 0
     rows = [json.loads(line) for line in newsift("labels", "list", "--json").out.splitlines()]
-    counts = {"off": 0, "unsure": 0, "certify": 0, "learn": 0, "count": 0, "given": 2}
+    counts = {"off": 0, "unsure": 0, "certify": 0, "learn": 0, "count": 0, "any": 0, "given": 2}
     assert rows[1:] == [
         {"event": "storm", "by": "ann", "on": 1} | counts | {"off": 1},
         {"event": "storm", "by": "ben", "on": 2} | counts,

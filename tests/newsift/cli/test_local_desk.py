@@ -57,8 +57,8 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
     until(lambda: matches(desk) == {"ferry-fire": 1})
     until(lambda: desk.call("health")["file"]["state"] == "matched")
 
-    def question() -> Any:
-        return desk.call("judge/question?event=ferry-fire&by=ada")
+    def question(kind: str = "certify") -> Any:
+        return desk.call(f"judge/question?event=ferry-fire&by=ada&kind={kind}")
 
     until(lambda: question().get("question"))
     queue = question()
@@ -67,6 +67,14 @@ def test_a_project_keeps_labels_and_articles_and_a_new_article_meets_all_posts(
         "judge/answer", event="ferry-fire", kind="certify", queue=queue["queue"],
         platform=post["platform"], id=post["id"], verdict="on",
     )  # fmt: skip
+    until(lambda: question("any").get("question"))
+    asked = []
+    while (queue := question("any"))["question"]:
+        asked.append(queue["question"]["id"])
+        desk.call("judge/answer", event="ferry-fire", kind="any", queue=queue["queue"],
+                  platform="plain", id=asked[-1], verdict="on")  # fmt: skip
+    assert sorted([*asked, post["id"]]) == ["1", "2", "3"]
+    assert "recall in the file: 33 %, exactly, as all are read" in queue["progress"]
     children = ["pgrep", "-P", str(desk.process.pid), "-f", "faust"]
     (worker,) = subprocess.run(children, capture_output=True, check=True).stdout.split()
     os.kill(int(worker), signal.SIGKILL)

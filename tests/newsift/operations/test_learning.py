@@ -184,11 +184,12 @@ def test_evidence_has_another_version_if_it_may_show_something_else() -> None:
     assert len({first, *others}) == 1 + len(others)
 
 
-def test_nothing_is_learned_from_the_label_of_a_deleted_post() -> None:
+def test_nothing_is_learned_from_a_deleted_post_or_from_what_measures_recall() -> None:
     train = [str(n) for n in range(40) if not is_certify_post(("x", str(n)))]
     posts = [Post(name, "x", "" if name == train[0] else "rain") for name in train]
     given = [Label("on", "storm", each, "ann", "2027-01-01T10:00:00Z", "given") for each in posts]
     assert training_posts(given) == (posts[1:], [])
+    assert training_posts([structs.replace(label, drawn="any") for label in given]) == ([], [])
 
 
 def test_a_file_that_is_opened_again_keeps_what_its_labels_prove(enc: Encoder) -> None:

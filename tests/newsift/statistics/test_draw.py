@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
+from scipy import stats
 
 from newsift.statistics.labels import Label, QueueName
 from newsift.statistics.queues import (
+    AnyQueue,
     CertifyQueue,
     LearnQueue,
     Question,
@@ -17,6 +19,7 @@ from newsift.statistics.queues import (
     chosen_goal,
     current_queue,
     deduplicate,
+    draw_from_all,
     draw_order,
     is_certify_post,
 )
@@ -170,3 +173,45 @@ def test_the_estimate_after_the_walk_is_true_on_average_and_its_interval_holds()
         missed += not low <= 0.6 <= high
     assert np.mean(shares) == pytest.approx(0.6, abs=0.015)
     assert missed <= 0.12 * 400
+
+
+@pytest.mark.parametrize("most", [1, 7, 500, 5_000])
+def test_all_posts_of_a_file_are_drawn_in_the_order_of_the_hash(most: int) -> None:
+    posts = [each.post for each in MANY] * 2
+    Random(3).shuffle(posts)
+    first, total = draw_from_all(posts, "a", most)
+    keys = sorted({draw_key((post.platform, post.id), "a") for post in posts})
+    assert total == len(keys) == 2_000
+    assert [draw_key((post.platform, post.id), "a") for post in first] == keys[:most]
+    assert draw_from_all([], "a", most) == ([], 0)
+
+
+def test_recall_in_a_file_is_an_interval_until_all_is_read() -> None:
+    order, matched = MANY[:200], {each.post_id for each in MANY[:20]}
+    on = {each.post_id for each in MANY[10:30]}
+    queue, verdicts = AnyQueue(order, 200, matched, QueueName("a", AT)), dict[PostId, bool]()
+    assert queue.recall(verdicts) is None
+    verdicts |= {each.post_id: True for each in order[150:]}  # chosen, before their turn
+    while (question := queue.next(verdicts)) is not None and len(verdicts) < 75:
+        place = len(verdicts) - 50 + 1
+        assert (question.drawn, question.probability) == ("any", place / 200)
+        verdicts[question.candidate.post_id] = question.candidate.post_id in on
+    low, share, high = queue.recall(verdicts) or (0, 0, 0)
+    assert share == 10 / 15  # of 25 posts in order
+    below, above = (stats.beta.ppf(p, *ab) for p, ab in ((0.05, (10, 6)), (0.95, (11, 5))))
+    assert (low, high) == pytest.approx((below, above))
+    verdicts |= {each.post_id: each.post_id in on for each in order}
+    assert queue.recall(verdicts) == (0.5, 0.5, 0.5)
+    assert (queue.next(verdicts), queue.labels_left(verdicts)) == (None, 0)
+
+
+def test_the_interval_of_recall_holds() -> None:
+    """Of the event's 300 posts in 2,000, 60 % match; 200 are read in each of 400 orders."""
+    dice, covered = Random(11), 0
+    on, matched = set(range(300)), set(range(180)) | set(range(900, 950))
+    for _ in range(400):
+        order = [candidate(n) for n in dice.sample(range(2_000), 200)]
+        queue = AnyQueue(order, 2_000, {("x", str(n)) for n in matched}, QueueName("a", AT))
+        low, _, high = queue.recall({c.post_id: int(c.post.id) in on for c in order}) or (1, 0, 0)
+        covered += low <= 0.6 <= high
+    assert covered >= 0.9 * 400 - 12  # two standard errors

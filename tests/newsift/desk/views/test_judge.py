@@ -159,7 +159,7 @@ def test_two_judges_are_counted_and_compared() -> None:
     ann = [given_label(n, "ann", "on" if n < 6 else "off", drawn="learn") for n in range(10)]
     ben = [given_label(n, "ben", "on" if n < 4 else "off") for n in range(8)]
     result = answer([*ann, *ben])
-    none = {"unsure": 0, "certify": 0, "count": 0}
+    none = {"unsure": 0, "certify": 0, "count": 0, "any": 0}
     assert result["counts"] == [
         {"by": "ann", "on": 6, "off": 4, "learn": 10, "given": 0} | none,
         {"by": "ben", "on": 4, "off": 4, "learn": 0, "given": 8} | none,

@@ -12,6 +12,7 @@ const KINDS = {
   certify: ["Matches drawn at random", "prove how many are on the event"],
   learn: ["Posts around the threshold", "teach the event its limits; they prove nothing"],
   count: ["Posts drawn for a count", "say how many posts are on the event, day by day"],
+  any: ["All posts of the file, at random", "measure how many of the event’s posts match"],
 };
 const DRAWS = [40, 100, 200, 400].map((labels) => [labels, plural(labels, "post")]);
 const WINDOWS = [1, 3, 7, 14, 31].map((days) => [days, days === 1 ? "24 hours" : `${days} days`]);
@@ -21,8 +22,8 @@ const ANSWERS = [
   ["u", "unsure", "Unsure"],
 ];
 const name = (text) => html`<bdi>${text}</bdi>`;
-const COUNTS = ["on", "off", "unsure", "certify", "learn", "count", "given"];
-const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#to count", "#imported"];
+const COUNTS = ["on", "off", "unsure", "certify", "learn", "count", "any", "given"];
+const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#to count", "#of all", "#imported"];
 
 export default function Judge({ event, session, articles }) {
   const [kind, setKind] = useState("certify");
@@ -44,7 +45,7 @@ export default function Judge({ event, session, articles }) {
   const isCount = kind === "count";
   const days = WINDOWS.find(([each]) => isCount && each === plan.days) ?? WINDOWS[0];
   const when = session.is_file ? "the file" : `the last ${days[1]}`;
-  const kinds = html`${by === "somebody" && nameless}<${Kinds} kind=${kind} choose=${setKind} />`;
+  const kinds = html`${by === "somebody" && nameless}<${Kinds} kind=${kind} choose=${setKind} isFile=${session.is_file} />`;
   const planned = isCount ? plan : undefined;
   const choice = html`<${Plan} plan=${plan} choose=${setPlan} isFile=${session.is_file} />`;
   const queue = html`<${Queue} key=${JSON.stringify([event, kind, by, goal, planned])} event=${event} kind=${kind}
@@ -87,13 +88,13 @@ function ArticleText({ id }) {
       ${quoted(row?.text ?? "")}</div>`;
 }
 
-function Kinds({ kind, choose }) {
+function Kinds({ kind, choose, isFile }) {
   const choice = ([name, [title, purpose]]) =>
     html`<label key=${name}>
       <input type="radio" name="kind" checked=${kind === name} onChange=${() => choose(name)} />
       <span>${title} <small class="quiet">${purpose}</small></span></label>`;
   return html`<fieldset class="kinds" aria-label="Which posts are asked about">
-    ${Object.entries(KINDS).map(choice)}</fieldset>`;
+    ${Object.entries(KINDS).filter(([name]) => isFile || name !== "any").map(choice)}</fieldset>`;
 }
 
 // What a draw for a count is of: to be chosen until somebody has answered.
@@ -131,10 +132,10 @@ function Queue({ event, kind, by, goal, plan, when, kinds, choice, again, leave 
   }
   if (!state) {
     return html`<${JudgeStep}>${kinds}
-      <${LoadingText} what=${`Drawing from the matches of ${when}`} /><//>`;
+      <${LoadingText} what=${`Drawing from the ${kind === "any" ? "posts" : "matches"} of ${when}`} /><//>`;
   }
   const last = state.undo ? ` (${state.undo.label})` : "";
-  const what = html`${plural(state.matches, "match", "matches")} of ${when}, drawn
+  const what = html`${kind === "any" ? "Posts" : plural(state.matches, "match", "matches")} of ${when}, drawn
     ${" "}<${Time} at=${state.at} />`;
   const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
     <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
@@ -213,7 +214,7 @@ function NoQuestion({ queue: { state, redraw }, when, event }) {
       ${" "}<a href=${eventAddress(event, "scores")}>Scores</a>.</p>
       <${Button} run=${redraw}>Begin another draw<//></div>`;
   }
-  return html`<div class="card"><p>You have judged all that can be asked about these matches.</p>
+  return html`<div class="card"><p>You have judged all that can be asked about these posts.</p>
     <${Button} run=${redraw}>Draw again, from the present matches<//></div>`;
 }
 
@@ -226,6 +227,7 @@ function Card({ post, judge }) {
   const words = post.why?.map(([word, part]) => [name(word || "the rest"), score(part)]);
   const details = html`<details><summary>Why it matched</summary><${Table} name="Why it matched"
     kind="why" heads=${["Word", "#Part of the score"]} rows=${words} /></details>`;
+  const isBlind = isMissing(post.score);
   const limit = isNear ? "just below the threshold" : `${score(post.threshold)} has to be reached`;
   return html`<article class="card post">
     <p class="row quiet from">
@@ -237,7 +239,7 @@ function Card({ post, judge }) {
     <${Attachments} post=${post} />
     ${paragraph("quiet", post.is_deleted && "It was deleted, so nobody can be sure: press u.")}
     <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
-    <p class="quiet">Score ${score(post.score)}; ${limit}</p>
+    <p class="quiet">${isBlind ? "Whether it matches is not shown." : `Score ${score(post.score)}; ${limit}`}</p>
     ${words?.length > 0 && details}</article>`;
 }
 
