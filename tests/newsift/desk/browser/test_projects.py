@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.newsift.cli.events.ferry_event import ARTICLES, sample_posts
 from tests.newsift.desk.browser.browser_window import SETTLED_MS, Window
+from tests.newsift.desk.browser.test_every_page import NASTY, SMALL, barriers
 from tests.newsift.desk.desk_topics import DeskProcess, desks
 
 DROP = """([name, content]) => {
@@ -25,7 +26,7 @@ def desk(tmp_path: Path) -> Iterator[DeskProcess]:
 
 @pytest.fixture
 def window(browser: Browser, desk: DeskProcess) -> Iterator[Window]:
-    shown = Window(browser, desk.address)
+    shown = Window(browser, desk.address, viewport=SMALL)
     yield shown
     shown.close()
 
@@ -83,3 +84,17 @@ def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Pa
     expect(page.get_by_text("ferry is deleted")).to_be_visible()
     assert [each.name for each in (tmp_path / "projects").iterdir()] == [".lock"]
     assert (tmp_path / "posts.csv").exists()
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_a_hostile_file_neither_runs_nor_breaks_a_narrow_page(window: Window, look: str) -> None:
+    page = window.open()
+    page.emulate_media(color_scheme="dark" if look == "dark" else "light")
+    assert barriers(page) == []
+    row = ",".join('"' + foe.replace('"', '""').replace("\0", "") + '"' for foe in NASTY)
+    page.evaluate(DROP, [f"{NASTY[0]}.csv", f"text,{row}\n" + f"a ferry burns,{row}\n" * 20])
+    expect(page.get_by_role("status", name="What will be left out")).to_contain_text("20 of 20")
+    assert barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= SMALL["width"]
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("heading", name="Projects")).to_be_visible()
