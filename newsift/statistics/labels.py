@@ -23,11 +23,7 @@ SCHEMA = "newsift.label/1"
 MAX_KEY_BYTES = 2**12
 Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "count", "any", "given"]
-RANDOM_DRAWS: tuple[Draw, ...] = (
-    "certify",
-    "count",
-    "any",
-)  # of a promise's walk
+RANDOM_DRAWS: tuple[Draw, ...] = ("certify", "count", "any")  # of a promise's walk
 StratumName = Literal["story", "upper", "lower", "near"]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Cosine = Annotated[float, msgspec.Meta(ge=-1.001, le=1.001)]  # sums of float32 reach 1.0000001
