@@ -14,7 +14,7 @@ from worker.config.limits import Limits
 from worker.posts.bluesky import COMMIT_MESSAGE, POST_COLLECTION, CommitKeys
 from worker.posts.checks import refusal
 from worker.posts.outcome import PostId
-from worker.posts.shape import NOTICE, recognise_form
+from worker.posts.read import NOTICE, recognise_form
 from worker.posts.times import rfc3339, utc
 from worker.posts.x import COMPLIANCE_MESSAGE, Id
 

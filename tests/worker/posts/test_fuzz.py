@@ -10,8 +10,15 @@ from tests.worker.sample_messages import EXAMPLES, Example
 from worker.config.limits import DEFAULT_LIMITS
 from worker.posts.checks import refusal
 from worker.posts.languages import ALL_LANGUAGES
-from worker.posts.plain import read_plain_lines
-from worker.posts.read import PassedOver, Post, Reason, Rejected, _read_form, read_post
+from worker.posts.read import (
+    PassedOver,
+    Post,
+    Reason,
+    Rejected,
+    _read_form,
+    read_plain_lines,
+    read_post,
+)
 
 PLATFORMS = {"x", "bluesky", "mastodon", "plain"}
 POSTS = [example for example in EXAMPLES if "text" in example.expected]
