@@ -22,8 +22,7 @@ from encoder.support.named import model_directory, named_models
 from encoder.text.clean import each_of, is_pair
 from worker.background_file import read_background
 from worker.match.links import linked_pairs
-from worker.match.readers import Matched, MatchOptions, PostMatcher
-from worker.match.reading import PostReader
+from worker.match.readers import Matched, MatchOptions, PostMatcher, PostReader
 from worker.match.records import match_id, select_why_tokens, shortest_float
 from worker.posts.attachments import NO_ATTACHMENTS, attachments_of
 from worker.posts.checks import text_id

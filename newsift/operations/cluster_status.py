@@ -24,7 +24,7 @@ from worker.config.rules import ALL
 from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.kafka.topics import admin_client
 from worker.posts.times import DAY_MS
-from worker.stream.offsets import Backlog
+from worker.stream.partitions import Backlog
 
 RATE_INTERVAL_S = 1.0
 MAX_COORDINATOR_S = 5.0  # A new Kafka needs this time to name a group's coordinator.

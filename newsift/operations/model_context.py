@@ -18,8 +18,7 @@ from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolve_state,
 from newsift.statistics.feedback import event_vector, mean_vector
 from worker.assembly import build_pipeline
 from worker.config import Config
-from worker.match.readers import MatchOptions, PostMatcher
-from worker.match.reading import PostReader
+from worker.match.readers import MatchOptions, PostMatcher, PostReader
 from worker.posts.compare import parse_parts
 from worker.seeds.profile import EventVector, Profile, SeedOrProfile
 from worker.seeds.record import Seed

@@ -15,8 +15,7 @@ from worker.kafka.aiokafka_repairs import Consumer
 from worker.kafka.consumers import group_consumer
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Ledger
-from worker.stream.offsets import Positions
-from worker.stream.tenures import Tenure, Tenures
+from worker.stream.partitions import Positions, Tenure, Tenures
 
 Join = Callable[..., Any]
 

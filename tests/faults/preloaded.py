@@ -12,7 +12,7 @@ from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.state import parse_control_state
 from worker.stream.flow import group_matches
 from worker.stream.ledger import Batch
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Tenures
 
 
 def warm_up() -> None:

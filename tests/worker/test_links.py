@@ -2,8 +2,8 @@ import pytest
 
 from tests.worker.small_encoder import mail
 from worker.links import MAX_LINK_CHARS, canonical_link, may_be_among
+from worker.match.links import MAX_END_CHARS, post_links, strip_end
 from worker.posts.attachments import MAX_LINKS, MAX_PICTURES, PART_CHARS, Card
-from worker.posts.links import MAX_END_CHARS, post_links, strip_end
 from worker.posts.outcome import Post
 from worker.posts.read import Reason, Rejected, read_post
 

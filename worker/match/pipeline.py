@@ -21,10 +21,12 @@ from worker.match.readers import (
     Matched,
     MatchOptions,
     PostMatcher,
+    PostReader,
     ReadTexts,
+    deduplicate,
+    do_nothing,
     select_rows,
 )
-from worker.match.reading import PostReader, deduplicate, do_nothing
 from worker.match.records import (
     Message,
     Origin,

@@ -19,7 +19,7 @@ from worker.process.command import Worker
 from worker.process.prepare import WorkerParts
 from worker.stream.flow import Flow
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.offsets import Backlog
+from worker.stream.partitions import Backlog
 from worker.stream.watchdog import Observation, Watchdog
 
 WATCH_INTERVAL_S = 1.0

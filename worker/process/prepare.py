@@ -34,8 +34,7 @@ from worker.stream.control import Control
 from worker.stream.flow import MATCH_THREADS, Flow, Matching, Output, group_matches, now
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.offsets import Positions
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Positions, Tenures
 
 MAX_PART_STOP_S = 2.0
 SHARE_POSTS = 1000  # of the background, to estimate the share of them that is read

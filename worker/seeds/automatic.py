@@ -1,17 +1,22 @@
-"""Automatic thresholds: the scores that a share of the background reaches."""
+"""Automatic thresholds: the scores that a share of the background reaches.
 
-from collections.abc import Mapping, Sequence
+At one rate for each seed the shares of many seeds add up. For a rate of the whole set one constant
+is added to all thresholds, which brings the share that passes any seed down again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from encoder.embeddings import EVERY_POST, Background, Embeddings
+from encoder.embeddings import EVERY_POST, Background, Embeddings, reaching_pairs
 from encoder.encoder import Encoder
 from encoder.errors import InputError
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I64
+from encoder.score.exact import pair_scores
 from worker.seeds.background import (
     MIN_TAIL_POSTS,
     OwnBackground,
@@ -19,11 +24,11 @@ from worker.seeds.background import (
     tail_size,
 )
 from worker.seeds.profile import Profile, SeedOrProfile
-from worker.seeds.total import PassingPosts, passing_posts, total_rate_constant
 from worker.seeds.vectors import SeedVectors
 
 Reader = Literal["read", "skim"]
 RATE, READ_FACTOR = 0.001, 5.0
+FLOAT32_STEP = 2.0**-23  # no smaller than the distance of neighbouring float32 up to 1
 CONTROL_RATE = 0.05  # The control floor is the approximate score that this share reaches.
 
 
@@ -150,3 +155,50 @@ class AutomaticThresholds:
         except InputError as error:
             return f"matching.{'total' if self._rules.total else 'background'}_{error}"
         return ""
+
+
+class PassingPosts(NamedTuple):
+    """Background posts that reach the threshold of a seed, and by how much."""
+
+    posts: I64  # [p]
+    margins: F32  # [p], at least 0
+
+
+def passing_posts(
+    background: Embeddings, skimmed: Embeddings | None, seeds: Embeddings, thresholds: F32
+) -> list[PassingPosts]:
+    """Where posts are skimmed first, a margin is the lesser of both readers'.
+
+    `thresholds` are those of the scores and of the approximate scores: [k, 2].
+    """
+    cuts, skim_cuts = np.ascontiguousarray(thresholds.T)
+    pairs, scores = reaching_pairs(seeds, background, cuts)
+    margins = scores - cuts[pairs[:, 0]]
+    if skimmed is not None:
+        sides = (seeds.dense, seeds.lexical), (skimmed.dense, skimmed.lexical)
+        approximate = pair_scores(*sides, seeds.mix, pairs)
+        margins = np.minimum(margins, approximate - skim_cuts[pairs[:, 0]])
+        pairs, margins = pairs[margins >= 0], margins[margins >= 0]
+    rows, posts = pairs.T
+    ends = np.searchsorted(rows, np.arange(1, len(seeds)))
+    parts = np.split(posts, ends), np.split(margins, ends)
+    return [PassingPosts(*part) for part in zip(*parts, strict=True)][: len(seeds)]
+
+
+def total_rate_constant(
+    passing: Iterable[PassingPosts], background_posts: int, rate: float
+) -> float:
+    """The least constant for which at most this share of the background passes any seed.
+
+    A post passes a seed if its margin is at least the constant.
+    """
+    every = list(passing)
+    best = np.full(background_posts, -1, np.float32)  # [n] each post's largest margin
+    if every:
+        posts, margins = map(np.concatenate, zip(*every, strict=True))
+        np.maximum.at(best, posts, margins)
+    most, falling = max(1, int(rate * len(best) + FLOAT32_STEP)), np.sort(best)[::-1]
+    if len(falling) <= most or falling[most] < 0:
+        return 0.0
+    # So that the next one is excluded after rounding, too
+    return max(float(falling[most - 1]), float(falling[most]) + FLOAT32_STEP)

@@ -19,10 +19,18 @@ from encoder.model.weights import F32
 from worker.links import canonical_link
 from worker.seeds.automatic import RATE, READ_FACTOR, AutomaticThresholds, ThresholdRules
 from worker.seeds.background import OwnBackground
-from worker.seeds.links import LinkedSeed, SeedLinks
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER_EXPIRES, NO_LINKS, SeedSet, digest_row, json_row, seed_set_digest
+from worker.seeds.set import (
+    NEVER_EXPIRES,
+    NO_LINKS,
+    LinkedSeed,
+    SeedLinks,
+    SeedSet,
+    digest_row,
+    json_row,
+    seed_set_digest,
+)
 from worker.seeds.state import ControlState, ModelFacts, Resolution
 from worker.seeds.vectors import SeedVectors, check_rows
 

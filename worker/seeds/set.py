@@ -1,13 +1,14 @@
-"""The seed set: an immutable value with the embeddings and thresholds of all seeds."""
+"""The seed set: an immutable value with the embeddings, thresholds and pages of all seeds."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from operator import ge
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -15,11 +16,38 @@ from encoder.embeddings import EVERY_POST, Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
-from worker.seeds.links import SeedLinks
 from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.state import StaleProfile
 from worker.seeds.vectors import SeedVectors
+
+
+class LinkedSeed(NamedTuple):
+    """A row of the seed set that a page stands for, and until when."""
+
+    row: int  # of the seed, or of the profile that replaces it
+    expiry: int  # milliseconds, the seed's own
+
+
+@dataclass(frozen=True, slots=True)
+class SeedLinks:
+    """The seeds of a set by the canonical address of their page.
+
+    A post that links to one matches, whatever its score.
+    """
+
+    pages: Mapping[str, Sequence[LinkedSeed]] = field(default_factory=dict)
+    hosts: frozenset[str] = frozenset()
+
+    @classmethod
+    def build(cls, linked_seeds: Iterable[tuple[str, LinkedSeed]]) -> Self:
+        """From pairs of a page and a seed."""
+        pages: defaultdict[str, list[LinkedSeed]] = defaultdict(list)
+        for page, linked in linked_seeds:
+            pages[page].append(linked)
+        hosts = (page.partition("/")[0].partition(":")[0] for page in pages)
+        return cls(dict(pages), frozenset(hosts))
+
 
 NO_LINKS = SeedLinks()
 NEVER_EXPIRES = np.iinfo(np.int64).max

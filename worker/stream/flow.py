@@ -36,7 +36,7 @@ from worker.posts.read import Reason
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Tenures
 
 
 def group_matches(batch: Batch, outcome: Outcome, tenures: Tenures) -> None:

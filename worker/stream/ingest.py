@@ -19,8 +19,8 @@ from worker.config import StreamConfig
 from worker.metrics.registry import Metrics
 from worker.posts.outcome import Unreadable
 from worker.stream.ledger import Ledger
-from worker.stream.offsets import Positions
 from worker.stream.outage import Outage
+from worker.stream.partitions import Positions
 
 POLL_MS = 500
 PAUSED_POLL_MS = 100

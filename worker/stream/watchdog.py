@@ -6,7 +6,7 @@ from time import monotonic
 from typing import NoReturn
 
 from worker.errors import StalledError
-from worker.stream.offsets import Backlog
+from worker.stream.partitions import Backlog
 
 
 @dataclass(frozen=True, slots=True)

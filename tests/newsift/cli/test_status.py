@@ -13,7 +13,7 @@ from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from tests.worker.fake_command import Command
 from worker.match.pipeline import Outcome
 from worker.metrics.registry import Metrics
-from worker.stream.offsets import Backlog
+from worker.stream.partitions import Backlog
 
 GROUP = "newsift-ingest"
 

@@ -16,8 +16,14 @@ from tests.worker.small_encoder import ARTICLES, book_of, mail, same
 from worker.match.links import linked_pairs
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline
-from worker.match.readers import MatchOptions, PostMatcher, ReadTexts, share_read
-from worker.match.reading import PORTION_LETTERS, PostReader
+from worker.match.readers import (
+    PORTION_LETTERS,
+    MatchOptions,
+    PostMatcher,
+    PostReader,
+    ReadTexts,
+    share_read,
+)
 from worker.match.records import RecordRules
 from worker.match.reservoir import is_control_read
 from worker.posts.outcome import Post

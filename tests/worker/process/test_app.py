@@ -19,8 +19,7 @@ from worker.process.app import make_app
 from worker.process.prepare import log_reasons
 from worker.seeds.embedder import SeedEmbedder
 from worker.stream.ledger import Ledger
-from worker.stream.offsets import Positions
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Positions, Tenures
 
 PLACE = TopicPartition("tweets", 0)
 

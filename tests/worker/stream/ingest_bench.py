@@ -13,8 +13,7 @@ from worker.config import StreamConfig
 from worker.metrics.registry import Metrics
 from worker.stream.ingest import Ingest
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.offsets import Positions
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Positions, Tenures
 
 PLACE = TopicPartition("tweets", 0)
 

@@ -20,8 +20,7 @@ from worker.metrics.registry import Metrics
 from worker.seeds.automatic import AutomaticThresholds, ThresholdRules
 from worker.stream.flow import Flow, Matching, Output, group_matches
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.offsets import Positions
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Positions, Tenures
 
 PLACE = TopicPartition("tweets", 0)
 

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from tests.worker.stream.ingest_bench import FastLoop
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Tenures
 
 pytestmark = pytest.mark.parametrize(
     "anyio_backend", [("asyncio", {"loop_factory": FastLoop})], ids=["fast"]

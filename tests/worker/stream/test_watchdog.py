@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.worker.stream.fake_clients import FakeConsumer
 from worker.errors import StalledError
 from worker.metrics.registry import Metrics
-from worker.stream.offsets import Backlog
 from worker.stream.outage import Outage
+from worker.stream.partitions import Backlog
 from worker.stream.transactions import LOG_AFTER_S, OpenTransactions
 from worker.stream.watchdog import Observation, Watchdog
 

@@ -14,8 +14,7 @@ from tests.worker.stream.ingest_bench import PLACE, Bench, FastLoop
 from worker.kafka.consumers import MAX_REVOKE_S
 from worker.metrics.registry import Metrics
 from worker.stream.ledger import Batch, Ledger
-from worker.stream.offsets import Backlog, Positions
-from worker.stream.tenures import Tenures
+from worker.stream.partitions import Backlog, Positions, Tenures
 
 OTHER = TopicPartition("tweets", 1)
 
