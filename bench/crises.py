@@ -15,7 +15,7 @@ from encoder.model.weights import F32, I64
 from train.data.readers import SkippedRows, copy_key, files, read_posts
 from train.protocol.metrics import auc_of
 from train.protocol.sets import read_crises
-from worker.seeds.background import split_background
+from worker.seeds.automatic import split_background
 from worker.seeds.profile import EventVector
 
 NEWS = "canadian_news_2017"

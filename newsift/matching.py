@@ -28,8 +28,7 @@ from worker.posts.attachments import NO_ATTACHMENTS, attachments_of
 from worker.posts.checks import text_id
 from worker.posts.compare import compared_text
 from worker.posts.outcome import PLATFORMS, Post
-from worker.seeds.automatic import Reader, ThresholdRules
-from worker.seeds.background import OwnBackground
+from worker.seeds.automatic import OwnBackground, Reader, ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import MAX_EVENT_BYTES

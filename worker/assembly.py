@@ -1,7 +1,8 @@
-"""Builds the pipeline of a configuration, for the worker, `filter` and `backfill`."""
+"""Loads the model and builds the pipeline of a configuration, for the worker and commands."""
 
 from collections.abc import Callable
 
+import encoder
 from encoder.encoder import Encoder
 from worker.article_vectors import ArticleVectors, open_folder
 from worker.background_file import read_background
@@ -11,9 +12,13 @@ from worker.match.records import RecordRules
 from worker.posts.compare import PARTS, parse_parts
 from worker.posts.languages import Languages
 from worker.posts.read import PostRules
-from worker.seeds.automatic import ThresholdRules
-from worker.seeds.background import OwnBackground
+from worker.seeds.automatic import OwnBackground, ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
+
+
+def load_encoder(config: Config) -> Encoder:
+    model = config.model
+    return encoder.load(model.name, device=model.device, threads=model.threads)
 
 
 def build_pipeline(

@@ -7,7 +7,7 @@ from encoder.embeddings import Background, Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError, MismatchError
 from worker.errors import ConfigError
-from worker.seeds.background import RATE_KEY, OwnBackground, refuse_small
+from worker.seeds.automatic import RATE_KEY, OwnBackground, refuse_small
 
 DIGEST_DIGITS = 12
 BACKGROUND_KEY = "matching.background"

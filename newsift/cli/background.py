@@ -17,13 +17,13 @@ from newsift.files.tables import FileOptions
 from newsift.files.write import check_targets
 from newsift.operations.backgrounds import BackgroundSample, topic_messages
 from newsift.operations.messages import notify
-from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_topic import SeedTopic
 from newsift.statistics.background import SPARE_FACTOR
+from worker.assembly import load_encoder
 from worker.background_file import file_digest
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
-from worker.seeds.background import (
+from worker.seeds.automatic import (
     MIN_TAIL_POSTS,
     refuse_small,
     tail_error,

@@ -32,12 +32,12 @@ from newsift.statistics.queues import current_queue, draw_order
 from worker.config import Config
 from worker.errors import BrokerError
 from worker.kafka.reading import connected
+from worker.match.near import NearAnswer
 from worker.match.records import select_why_tokens
-from worker.match.reservoir import NearAnswer
 from worker.posts.compare import compared_text
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc
-from worker.seeds.background import split_background
+from worker.seeds.automatic import split_background
 from worker.seeds.profile import Profile, SeedOrProfile
 
 NEAR_MISSES_TTL_S, STREAM_RATE_TTL_S = 10.0, 60.0

@@ -12,11 +12,10 @@ from encoder.embeddings import Background
 from encoder.encoder import Encoder
 from newsift.files.messages import FileMessage
 from newsift.operations.messages import ProgressLine
-from newsift.operations.offset_samples import sample_spans
 from newsift.operations.times import now_text
 from newsift.statistics.background import PostSampler, match_seeds, take_author_turns
 from worker.config import Config
-from worker.kafka.reading import StoredMessage, TopicReader, records_between
+from worker.kafka.reading import StoredMessage, TopicReader, records_between, sample_spans
 from worker.match.pipeline import read_safely
 from worker.posts.compare import as_text, parse_parts
 from worker.posts.languages import Languages

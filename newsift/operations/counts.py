@@ -27,7 +27,7 @@ from newsift.statistics.labels import CountDraw, Label, QueueName
 from newsift.statistics.queues import Candidate, CountQueue, Question, Queue, ScoredPost
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader
-from worker.match.reservoir import NearMiss, Stratum, merge_strata
+from worker.match.near import NearMiss, Stratum, merge_strata
 from worker.posts.outcome import PostId
 from worker.posts.times import DAY_MS, HOUR_MS, LAST_MS, rfc3339
 from worker.seeds.profile import Profile

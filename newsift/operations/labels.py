@@ -49,7 +49,7 @@ from newsift.statistics.queues import (
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.topics import ensure_labels
-from worker.match.reservoir import NearAnswer, merge_strata
+from worker.match.near import NearAnswer, merge_strata
 from worker.metrics.address_file import WorkerAddress
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, rfc3339, utc

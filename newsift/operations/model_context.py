@@ -12,11 +12,10 @@ from encoder.errors import InputError, NewsiftError
 from encoder.score.lexical import SLOTS, slot
 from encoder.text.clean import POST_CHARS
 from newsift.operations.messages import notify
-from newsift.operations.offline_pipeline import load_encoder
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_rows import AutoThresholds, SeedRow, resolve_state, rows_of, seed_row
 from newsift.statistics.feedback import event_vector, mean_vector
-from worker.assembly import build_pipeline
+from worker.assembly import build_pipeline, load_encoder
 from worker.config import Config
 from worker.match.readers import MatchOptions, PostMatcher, PostReader
 from worker.posts.compare import parse_parts

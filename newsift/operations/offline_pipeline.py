@@ -3,11 +3,9 @@
 from collections import Counter
 from collections.abc import Callable
 
-import encoder
-from encoder.encoder import Encoder
 from encoder.errors import InputError
 from newsift.operations.messages import ProgressLine
-from worker.assembly import build_pipeline
+from worker.assembly import build_pipeline, load_encoder
 from worker.config import Config
 from worker.match.pipeline import Outcome, Pipeline
 from worker.seeds.record import PROFILE_PREFIX
@@ -41,11 +39,6 @@ class Totals:
         self.rejected.update({reason.value: n for reason, n in outcome.rejected.items()})
         self.events += outcome.events
         self.progress.add(outcome.read, "posts", f", {self.matched:,} matched", quiet)
-
-
-def load_encoder(config: Config) -> Encoder:
-    model = config.model
-    return encoder.load(model.name, device=model.device, threads=model.threads)
 
 
 def load_pipeline(

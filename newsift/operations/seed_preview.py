@@ -17,12 +17,11 @@ from newsift.files.rows import parse_match_record
 from newsift.operations.deletions import read_deletions
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
-from newsift.operations.offset_samples import sample_spans
 from newsift.operations.seed_drafts import SeedDraft
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.background import text_hash
-from worker.kafka.reading import Offsets, StoredMessage, TopicReader, records_between
+from worker.kafka.reading import Offsets, StoredMessage, TopicReader, records_between, sample_spans
 from worker.match.pipeline import Outcome
 from worker.seeds.record import PROFILE_PREFIX, Seed
 from worker.seeds.set import SeedSet

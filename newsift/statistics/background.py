@@ -17,7 +17,7 @@ from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.text.clean import POST_CHARS, clean_post
 from worker.posts.read import Post
-from worker.seeds.background import MIN_TAIL_POSTS
+from worker.seeds.automatic import MIN_TAIL_POSTS
 
 # Measured on three crises, one post in 200 on topic (docs/methods/thresholds.md): without it the
 # event raises its own threshold until half its posts are lost; from 1.0 on everyday lookalikes go

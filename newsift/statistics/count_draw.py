@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from encoder.model.weights import F32, I64
 from newsift.statistics.counts import MIN_LABELS
 from newsift.statistics.labels import StratumName
-from worker.match.reservoir import draw_key
+from worker.match.near import draw_key
 from worker.posts.outcome import PostId
 
 U64 = NDArray[np.uint64]

@@ -15,7 +15,7 @@ from encoder.embeddings import Embeddings, refuse_odd
 from encoder.model.weights import I64
 from encoder.score.lexical import SLOTS
 from newsift.statistics.distributions import binomial_tail
-from worker.seeds.background import split_background
+from worker.seeds.automatic import split_background
 from worker.seeds.profile import EventVector
 
 F64 = NDArray[np.float64]

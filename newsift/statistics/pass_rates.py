@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newsift.statistics.promise import F64
-from worker.match.reservoir import NearAnswer, merge_strata
+from worker.match.near import NearAnswer, merge_strata
 from worker.posts.times import HOUR_MS, MINUTE_MS
 
 MIN_WINDOW_MS = MINUTE_MS

@@ -18,7 +18,7 @@ from newsift.statistics.distributions import clopper_pearson
 from newsift.statistics.estimates import Estimate, share_interval
 from newsift.statistics.labels import DEFAULT_GOAL, CountDraw, Draw, Goal, Label, QueueName
 from newsift.statistics.promise import CertifyProgress, FrozenCuts
-from worker.match.reservoir import draw_key
+from worker.match.near import draw_key
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
 

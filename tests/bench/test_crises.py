@@ -5,7 +5,7 @@ from bench.crises import profile_threshold
 from encoder.errors import InputError
 from newsift.statistics.feedback import learn
 from tests.newsift.statistics.test_feedback import plain, plain_profile, texts
-from worker.seeds.background import split_background
+from worker.seeds.automatic import split_background
 
 
 def test_a_threshold_uses_only_the_calibrating_side() -> None:

@@ -8,7 +8,7 @@ from newsift.statistics.labels import Label, read_label
 from newsift.statistics.queues import is_certify_post
 from tests.worker.command_topics import LABELS, Kafka
 from worker.errors import BrokerError
-from worker.match.reservoir import draw_key
+from worker.match.near import draw_key
 from worker.posts.outcome import Post
 
 FIRST = "first"

@@ -13,7 +13,7 @@ from worker.assembly import build_pipeline
 from worker.background_file import read_background
 from worker.config import Config, MatchingConfig
 from worker.errors import ConfigError
-from worker.seeds.background import tail_error, tail_size
+from worker.seeds.automatic import tail_error, tail_size
 
 
 @pytest.fixture

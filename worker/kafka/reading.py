@@ -1,11 +1,13 @@
-"""Reads topics for commands: between any two positions, by a consumer without a group."""
+"""Reads topics for commands, by a consumer without a group: between two positions, or samples."""
 
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from math import inf
+from itertools import zip_longest
+from math import ceil, inf
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from worker.config import Config
@@ -204,3 +206,39 @@ def records_between(start: Offsets, end: Offsets) -> int:
 
 def _by_partition(offsets: Mapping["TopicPartition", int]) -> Offsets:
     return {place.partition: offset for place, offset in offsets.items()}
+
+
+def sample_spans(
+    begins: Offsets, ends: Offsets, most: int, windows: int, random: Random
+) -> Iterator[tuple[Offsets, Offsets]]:
+    """Spans with about `most` messages in all. Each has at most one window of every partition.
+
+    A partition has at most one window more than `windows`.
+    """
+    share = most / max(sum(ends[n] - begins[n] for n in ends), 1)
+    by_partition = [
+        [
+            (number, *window)
+            for window in sample_windows(begins[number], ends[number], share, windows, random)
+        ]
+        for number in ends
+    ]
+    for span in zip_longest(*by_partition):
+        start, end = dict(ends), dict(ends)  # empty for a partition without further windows
+        for number, first, after in filter(None, span):
+            start[number], end[number] = first, after
+        yield start, end
+
+
+def sample_windows(
+    begin: int, end: int, share: float, most: int, random: Random
+) -> Iterator[tuple[int, int]]:
+    """Windows with this share of a partition, evenly spaced from a random offset on."""
+    size = end - begin
+    step = max(1, ceil(size / most), ceil(1 / share)) if share < 1 else max(1, size)
+    width = max(1, round(step * min(share, 1)))
+    shift = random.randrange(step) if width < step else step
+    for start in range(begin + shift - step, end, step):
+        low, high = max(start, begin), min(start + width, end)
+        if low < high:
+            yield low, high

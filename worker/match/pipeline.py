@@ -15,7 +15,7 @@ from encoder.model.weights import F32, I64
 from worker import crashpoint
 from worker.match.links import linked_pairs
 from worker.match.matcher import SeedPairs
-from worker.match.near import Edges, NearMissRows
+from worker.match.near import Edges, NearMissRows, is_control_read
 from worker.match.readers import (
     NO_PAIRS,
     Matched,
@@ -38,7 +38,6 @@ from worker.match.records import (
     to_match,
     to_match_record,
 )
-from worker.match.reservoir import is_control_read
 from worker.posts.compare import as_text, compared_text
 from worker.posts.outcome import Unreadable
 from worker.posts.read import (

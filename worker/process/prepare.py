@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 from time import perf_counter
 
-import encoder
 from encoder.encoder import Encoder
 from worker import crashpoint
-from worker.assembly import build_pipeline
+from worker.assembly import build_pipeline, load_encoder
 from worker.config import Config
 from worker.kafka.consumers import group_consumer, groupless_consumer, stop_within
 from worker.kafka.delivery import Delivery
@@ -94,10 +93,7 @@ class WorkerParts:
     async def _start(self) -> None:
         config = self._config
         await self.web.start()
-        model = config.model
-        loading = asyncio.ensure_future(
-            asyncio.to_thread(encoder.load, model.name, model.device, model.threads)
-        )
+        loading = asyncio.ensure_future(asyncio.to_thread(load_encoder, config))
         self.not_ready_reason = "the broker has not answered"
         await asyncio.to_thread(ensure_topics, config)
         self.not_ready_reason = "the control topic is not yet read to its end"

@@ -2,13 +2,18 @@
 
 At one rate for each seed the shares of many seeds add up. For a rate of the whole set one constant
 is added to all thresholds, which brings the share that passes any seed down again.
+
+The background, the model's or the user's own, has two parts: posts that a profile is separated from
+never calibrate its threshold. An eighth is enough to separate; the tail of a threshold needs the
+rest.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import ceil, sqrt
 from typing import Literal, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -17,12 +22,6 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
-from worker.seeds.background import (
-    MIN_TAIL_POSTS,
-    OwnBackground,
-    calibrating_rows,
-    tail_size,
-)
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.vectors import SeedVectors
 
@@ -30,6 +29,57 @@ Reader = Literal["read", "skim"]
 RATE, READ_FACTOR = 0.001, 5.0
 FLOAT32_STEP = 2.0**-23  # no smaller than the distance of neighbouring float32 up to 1
 CONTROL_RATE = 0.05  # The control floor is the approximate score that this share reaches.
+RATE_KEY = "matching.background_rate"
+MIN_TAIL_POSTS = 3
+HASH_PARTS = 8  # The first part separates events; the others calibrate.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnBackground:
+    """A background file's posts; `digest` has the first 12 hex digits of its SHA-256."""
+
+    posts: Background
+    digest: str
+
+
+def split_background(background: Embeddings) -> tuple[Embeddings, Embeddings]:
+    """The posts that separate events and those that calibrate."""
+    calibrating = calibrating_rows(background)
+    separating = np.delete(np.arange(len(background)), calibrating)
+    return background[separating], background[calibrating]
+
+
+def calibrating_rows(background: Embeddings) -> I64:
+    """The posts that calibrate, chosen by hashes of vectors that were read.
+
+    Copies of a post are always on the same side.
+    """
+    words, ends = background.lexical, background.lexical.indptr
+    sides = np.array([
+        crc32(words.slots[begin:end].tobytes(), crc32(dense.tobytes())) % HASH_PARTS
+        for dense, begin, end in zip(background.dense, ends, ends[1:], strict=False)
+    ], bool)  # fmt: skip
+    return np.flatnonzero(sides)
+
+
+def tail_size(posts: int, rate: float) -> int:
+    """The posts that reach a threshold at this rate."""
+    return round(rate * posts)
+
+
+def tail_error(tail: int) -> float:
+    """The relative error of the rate."""
+    return 1 / sqrt(tail) if tail else float("inf")
+
+
+def refuse_small(name: object, posts: int, rate: float, key: str = RATE_KEY) -> None:
+    """Raises if too few posts reach a threshold at this rate."""
+    if (tail := tail_size(posts, rate)) < MIN_TAIL_POSTS:
+        raise InputError(
+            f"{name}: {posts:,} posts are too few for {key} {rate:g}, with "
+            f"{tail} of them above a threshold and not {MIN_TAIL_POSTS}; "
+            f"{ceil(MIN_TAIL_POSTS / rate):,} are needed"
+        )
 
 
 @dataclass(frozen=True, slots=True)

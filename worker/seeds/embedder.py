@@ -17,8 +17,13 @@ from encoder.embeddings import EVERY_POST, Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32
 from worker.links import canonical_link
-from worker.seeds.automatic import RATE, READ_FACTOR, AutomaticThresholds, ThresholdRules
-from worker.seeds.background import OwnBackground
+from worker.seeds.automatic import (
+    RATE,
+    READ_FACTOR,
+    AutomaticThresholds,
+    OwnBackground,
+    ThresholdRules,
+)
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.set import (

@@ -40,7 +40,7 @@ from newsift.statistics.pass_rates import (
     pass_rates,
 )
 from newsift.statistics.queues import ScoredPost
-from worker.match.reservoir import NearAnswer
+from worker.match.near import NearAnswer
 from worker.posts.compare import compared_text
 from worker.posts.outcome import PostId
 from worker.posts.times import HOUR_MS, milliseconds, utc

@@ -16,7 +16,7 @@ from tests.newsift.worker_web import answering
 from tests.worker.command_topics import LABELS, MATCHES, Kafka
 from tests.worker.fake_command import Command
 from tests.worker.judged_matches import match
-from worker.match.reservoir import NearAnswer, NearMiss, Stratum
+from worker.match.near import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 from worker.posts.times import DAY_MS
 

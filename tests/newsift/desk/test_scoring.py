@@ -34,13 +34,12 @@ from tests.worker.event_profiles import profile_of
 from tests.worker.small_encoder import Mail
 from worker.config import Config, DeskConfig, KafkaConfig, load_config
 from worker.kafka.reading import connected
-from worker.match.near import Edges, NearMissRows
+from worker.match.near import Edges, NearAnswer, NearMiss, NearMisses, NearMissRows, Stratum
 from worker.match.pipeline import Pipeline
-from worker.match.reservoir import NearAnswer, NearMiss, NearMisses, Stratum
 from worker.posts.outcome import Post
 from worker.posts.read import PostRules
 from worker.posts.times import DAY_MS
-from worker.seeds.background import split_background
+from worker.seeds.automatic import split_background
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ModelFacts, parse_control_state
 

@@ -23,7 +23,7 @@ from newsift.statistics.queues import (
     draw_order,
     is_certify_post,
 )
-from worker.match.reservoir import draw_key
+from worker.match.near import draw_key
 from worker.posts.outcome import Post, PostId
 
 

@@ -15,7 +15,7 @@ from newsift.statistics.feedback import (
     is_burst,
     learn,
 )
-from worker.seeds.background import split_background
+from worker.seeds.automatic import split_background
 from worker.seeds.profile import EventVector
 
 F64 = NDArray[np.float64]

@@ -14,7 +14,7 @@ from newsift.statistics.pass_rates import (
     hourly_rate,
     pass_rates,
 )
-from worker.match.reservoir import NearAnswer, NearMiss, Stratum
+from worker.match.near import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 from worker.posts.times import HOUR_MS
 

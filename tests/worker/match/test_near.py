@@ -8,8 +8,7 @@ from encoder.model.weights import F32
 from tests.worker.event_profiles import profile
 from tests.worker.match.test_matcher import made_set, rows, score
 from worker.match.matcher import Matcher
-from worker.match.near import MAX_EVENTS, MAX_SEEDS, Edges, NearMissRows, NearWatch
-from worker.match.reservoir import NearMiss
+from worker.match.near import MAX_EVENTS, MAX_SEEDS, Edges, NearMiss, NearMissRows, NearWatch
 from worker.posts.outcome import Post
 from worker.seeds.profile import Profile
 from worker.seeds.record import Seed

@@ -14,7 +14,7 @@ from tests.encoder.small_transformer import two_readers
 from tests.worker.event_profiles import profile_value, vector_of
 from tests.worker.small_encoder import ARTICLES, book_of, mail, same
 from worker.match.links import linked_pairs
-from worker.match.near import NearWatch
+from worker.match.near import NearWatch, is_control_read
 from worker.match.pipeline import Pipeline
 from worker.match.readers import (
     PORTION_LETTERS,
@@ -25,11 +25,9 @@ from worker.match.readers import (
     share_read,
 )
 from worker.match.records import RecordRules
-from worker.match.reservoir import is_control_read
 from worker.posts.outcome import Post
 from worker.posts.read import PostRules, Reason
-from worker.seeds.automatic import Reader, ThresholdRules
-from worker.seeds.background import OwnBackground
+from worker.seeds.automatic import OwnBackground, Reader, ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import json_digest
 from worker.seeds.set import SeedSet

@@ -4,7 +4,7 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from worker.match.reservoir import (
+from worker.match.near import (
     MAX_FIELD_CHARS,
     MAX_HOURS,
     MAX_ID_CHARS,

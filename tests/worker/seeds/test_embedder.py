@@ -8,8 +8,7 @@ from encoder.model.weights import F32
 from encoder.text.clean import Article
 from tests.encoder.small_model import background
 from tests.worker.small_encoder import ARTICLES, ControlTopic, book_of, same, small_encoder, value
-from worker.seeds.automatic import ThresholdRules
-from worker.seeds.background import split_background
+from worker.seeds.automatic import ThresholdRules, split_background
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.record import json_digest
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.worker.event_profiles import profile, profile_value, vector_of
 from tests.worker.small_encoder import ARTICLES, ControlTopic, Mail, same, small_encoder, value
 from worker.config.limits import Limits
-from worker.seeds.automatic import ThresholdRules
-from worker.seeds.background import split_background
+from worker.seeds.automatic import ThresholdRules, split_background
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import EventVector, Profile, parse_control_record
 from worker.seeds.record import RefusedSeed, Seed

@@ -18,8 +18,7 @@ from tests.worker.small_encoder import (
 )
 from worker.assembly import build_pipeline
 from worker.config import Config, MatchingConfig
-from worker.seeds.automatic import ThresholdRules, passing_posts, total_rate_constant
-from worker.seeds.background import OwnBackground
+from worker.seeds.automatic import OwnBackground, ThresholdRules, passing_posts, total_rate_constant
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
 

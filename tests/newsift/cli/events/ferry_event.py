@@ -13,9 +13,9 @@ from newsift.statistics.labels import Label
 from newsift.statistics.queues import is_certify_post
 from tests.worker.command_topics import LABELS, MATCHES, POSTS, SEEDS, Kafka
 from tests.worker.small_encoder import ControlTopic
+from worker.match.near import draw_key
 from worker.match.pipeline import Pipeline
 from worker.match.records import MatchRecord
-from worker.match.reservoir import draw_key
 from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.profile import Profile, parse_control_record

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newsift.operations.offset_samples import sample_spans, sample_windows
 from newsift.operations.seed_preview import preview_spans
-from worker.kafka.reading import records_between
+from worker.kafka.reading import records_between, sample_spans, sample_windows
 
 BOUNDS = st.tuples(st.integers(0, 10**9), st.integers(0, 10**6))
 
