@@ -28,7 +28,7 @@ from encoder.readers.choose import Readers, open_readers
 from encoder.readers.star_chunks import Spread
 from encoder.readers.star_texts import StarTexts
 from encoder.score.lexical import NO_SLOT, SparseRows
-from encoder.support.jit_cache import announce_first_start
+from encoder.support.jit import announce_first_start
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
 from encoder.support.threads import PerProcess, ThreadPool

@@ -17,8 +17,8 @@ REPAIRS = "worker.kafka.aiokafka_repairs"  # says by itself what is to be report
 # Why, by module and name: what the public interface lacks. No issue is open upstream for most.
 KNOWN: dict[tuple[str, str], str] = {
     ("encoder.support.jit", "_cache"): "numba takes no cache of one's own",
-    ("encoder.support.jit_cache", "_impl"): "numba takes no cache of one's own",
-    ("encoder.support.jit_cache", "_name"): "numba takes no cache of one's own",
+    ("encoder.support.jit", "_impl"): "numba takes no cache of one's own",
+    ("encoder.support.jit", "_name"): "numba takes no cache of one's own",
     ("worker.kafka.reading", "_client"): "kafka-python tells no topic's id and no cluster's",
     ("worker.kafka.sending", "_sender"): "kafka-python cannot close without waiting for records",
     ("worker.kafka.topics", "_manager"): "describe_cluster fails on Kafka 2.8 to 3.6",

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from worker.process import App
+    from worker.process.app import App
 
     app: App
 
@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Before numpy loads BLAS: matching has two threads, and BLAS's own would wait beside them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from worker.process import make_app
+    from worker.process.app import make_app
 
     app = globals()["app"] = make_app()
     return app

@@ -27,9 +27,9 @@ from newsift.operations.messages import notify
 from newsift.operations.seed_topic import SeedTopic, find_key, has_current_seeds
 from newsift.web.client import RequestLimits, fetch
 from worker.config import Config
-from worker.seeds.profile import SeedOrProfile
+from worker.seeds.profile import SeedOrProfile, parse_control_record
 from worker.seeds.record import PREFIX_TAKEN, PROFILE_PREFIX, RefusedSeed, Seed, parse_object
-from worker.seeds.state import ControlState, parse_control_state
+from worker.seeds.state import ControlState
 from worker.text import shorten
 
 MAX_ID_CHARS = 60
@@ -108,7 +108,7 @@ def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:
 
 def parse_draft(draft: SeedDraft, key: bytes, config: Config) -> SeedOrProfile:
     """Parses a draft as workers do; raises if they would refuse it."""
-    content = parse_control_state({key: draft.value}, config.limits).content(key)
+    content = parse_control_record(key, draft.value, config.limits)
     if content is None or isinstance(content, RefusedSeed):
         raise InputError(f"{draft.source}: {content.reason if content else 'is empty'}")
     return content

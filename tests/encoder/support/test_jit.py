@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from encoder.support import jit_cache
+from encoder.support import jit
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -154,7 +154,7 @@ def test_old_versions_are_removed_unless_in_use(tmp_path: Path) -> None:
     for age, name in enumerate(names + strangers):
         (tmp_path / name / "inner").mkdir(parents=True)
         (tmp_path / name / "inner" / "file").write_text("code")
-        then = time.time() - jit_cache.UNUSED_S * (age + 0.5)
+        then = time.time() - jit.UNUSED_S * (age + 0.5)
         os.utime(tmp_path / name, (then, then))
     target = tmp_path / "target"
     target.mkdir()
@@ -164,10 +164,10 @@ def test_old_versions_are_removed_unless_in_use(tmp_path: Path) -> None:
     with held:
         assert held.stdout is not None
         held.stdout.readline()
-        jit_cache._remove_old(tmp_path)
+        jit._remove_old(tmp_path)
         held.communicate()
     remaining = {path.name for path in tmp_path.iterdir()}
-    newest = {*names[: jit_cache.NEWEST], names[7]}
+    newest = {*names[: jit.NEWEST], names[7]}
     assert remaining == newest | {*strangers, f"jit-{99:016x}", "target"}
 
 
@@ -180,8 +180,8 @@ def test_old_versions_that_cannot_be_removed_do_not_disable_the_cache(
         (root / "jit-0123456789abcdef").stat()
 
     monkeypatch.setenv("NEWSIFT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(jit_cache, "_remove_old", remove)
-    assert jit_cache.open_folder() is not None
+    monkeypatch.setattr(jit, "_remove_old", remove)
+    assert jit.open_folder() is not None
 
 
 def compiles(file: Path) -> bool:
@@ -196,14 +196,14 @@ def test_each_edit_of_compiled_code_makes_another_cache(
 ) -> None:
     here = tmp_path / "encoder"
     shutil.copytree(ROOT / "encoder", here, ignore=shutil.ignore_patterns("models", "__pycache__"))
-    monkeypatch.setattr(jit_cache, "ROOT", tmp_path)
-    before = jit_cache.sources_digest()
-    assert before == jit_cache.sources_digest()
+    monkeypatch.setattr(jit, "ROOT", tmp_path)
+    before = jit.sources_digest()
+    assert before == jit.sources_digest()
 
     def counts(file: Path) -> bool:
         content = file.read_bytes()
         file.write_bytes(content + b"\n# edited")
-        changed = jit_cache.sources_digest() != before
+        changed = jit.sources_digest() != before
         file.write_bytes(content)
         return changed
 
@@ -221,21 +221,21 @@ def test_the_first_start_alone_is_announced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "text").mkdir()
-    monkeypatch.setattr(jit_cache, "FOLDER", tmp_path)
+    monkeypatch.setattr(jit, "FOLDER", tmp_path)
     with caplog.at_level(logging.INFO, "newsift.encoder"):
-        jit_cache.announce_first_start()
+        jit.announce_first_start()
         assert len(caplog.records) == 1
         (tmp_path / "text" / "scan.nbi").write_text("code")
-        jit_cache.announce_first_start()
-        monkeypatch.setattr(jit_cache, "FOLDER", None)
-        jit_cache.announce_first_start()
+        jit.announce_first_start()
+        monkeypatch.setattr(jit, "FOLDER", None)
+        jit.announce_first_start()
     assert len(caplog.records) == 1
 
 
 def save_all(folder: Path, process: int, together: Any) -> None:
     for number in range(100):
         together.wait()
-        files = jit_cache.Files(str(folder), f"f{number}", 0)
+        files = jit.Files(str(folder), f"f{number}", 0)
         files.save(process, f"code {process}")
 
 
@@ -249,5 +249,5 @@ def test_processes_that_store_at_once_keep_each_entry(tmp_path: Path) -> None:
     for process in processes:
         process.join()
     for number in range(100):
-        files = jit_cache.Files(str(tmp_path), f"f{number}", 0)
+        files = jit.Files(str(tmp_path), f"f{number}", 0)
         assert [files.load(n) for n in range(3)] == [f"code {n}" for n in range(3)]
