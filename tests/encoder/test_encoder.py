@@ -63,21 +63,6 @@ def test_the_dense_half_is_the_reference(enc: encoder.Encoder, torch_enc: encode
         np.testing.assert_allclose(enc.posts(TOPICS).dense[i], exact, atol=2e-3)
 
 
-@settings(max_examples=40)
-@given(text=texts, k=st.integers(0, 2))
-def test_contributions_sum_to_the_score(
-    enc: encoder.Encoder, torch_enc: encoder.Encoder, text: str, k: int
-) -> None:
-    for each in (enc, torch_enc):
-        A = each.articles(ARTICLES)
-        parts = each.explain(text, A, k)
-        with pytest.raises(InputError, match="k: 7"):
-            each.explain(text, A, 7)
-        score = each.posts([text]).similarity(A)[0, k]
-        assert abs(sum(part for _, part in parts) - score) <= 1e-3
-        assert [token for token, _ in parts].count("") == 1
-
-
 def test_contributions_are_explanations_without_the_rest(
     enc: encoder.Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,6 @@ import pytest
 from tests.broker.clients import until
 from tests.newsift.collect import fake_jetstream as jet
 from tests.newsift.collect.fake_jetstream import JetstreamSide, address, serve_jetstream
-from tests.newsift.collect.fake_mastodon import serve_instance
 from tests.newsift.collect.fake_platform import Call, in_a_thread
 from tests.newsift.collect.fake_x import TOKEN, FakeX, serve_x, tweet_id
 from tests.newsift.collect.watched_folder import posts, put
@@ -188,12 +187,3 @@ def test_ends_at_the_limit(
     assert TOKEN not in process.output
     assert set(keys(kafka)) == set(TWEETS[:20])
     assert stored(state) == TWEETS[19]
-
-
-def test_a_refused_token_is_one_line(kafka: Kafka, start: Start) -> None:
-    with in_a_thread(serve_instance()) as (side, _):
-        token = {"NEWSIFT_MASTODON_TOKEN": "a-stale-token"}
-        process = start("mastodon", "--url", side.url, **token)
-        assert process.wait() == 2
-    assert "stale" not in process.output
-    assert "401" in process.output.splitlines()[-1]

@@ -106,15 +106,6 @@ def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_p
     assert stored.read_bytes().split(b"\n") == [*bad, b""]
 
 
-def test_rows_that_repeat_a_post_are_counted_and_so_are_the_different_posts(
-    newsift: Command, seeds: Path
-) -> None:
-    posts = [{"id": name, "text": FERRY} for name in ("1", "2", "1", "1")]
-    done = newsift("filter", "--force", "--seeds", seeds, "--json", stdin=lines(*posts))
-    assert len(rows(done.out)) == 4
-    assert "4 posts read, 4 matched (2 different posts)" in done.err
-
-
 SAID = "Fire on the ferry Astrid Vane off Port Maren, we are in the lifeboats"
 TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;Best tacos;b\r\n'.encode("cp1252")
 
