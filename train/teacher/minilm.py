@@ -27,11 +27,11 @@ def readable(text: str) -> str:
     return NOISE.sub(" ", html.unescape(text)).strip() or text
 
 
-def chunks(title: str, text: str) -> list[str]:
-    """Split an article into chunks of the teacher's length, the first with the title."""
+def chunks(title: str, text: str, length: int = CHUNK_WORDS, most: int = CHUNKS) -> list[str]:
+    """Split an article into chunks of so many words, the first with the title."""
     words = f"{title}. {text}".split() if title else text.split()
-    starts = range(0, min(len(words), CHUNKS * CHUNK_WORDS), CHUNK_WORDS)
-    return [" ".join(words[start : start + CHUNK_WORDS]) for start in starts]
+    starts = range(0, min(len(words), most * length), length)
+    return [" ".join(words[start : start + length]) for start in starts]
 
 
 def whole(articles: Sequence[TrainingArticle], vectors_of: Callable[[list[str]], F32]) -> F32:

@@ -15,8 +15,8 @@ import torch
 
 from train.command import run_command
 from train.data.corpus import Corpus, read_corpus
-from train.data.readers import SkippedRows, TrainingArticle, share
-from train.teacher.minilm import readable
+from train.data.readers import SkippedRows, share
+from train.teacher.minilm import chunks, readable
 from train.teacher.store import VectorStore
 from train.transformer.mpnet import WIDTH, Mpnet, teacher_folder
 
@@ -55,21 +55,14 @@ def open_store(cache: Path | None) -> VectorStore:
 def taught_texts(corpus: Corpus) -> list[str]:
     """The texts that the teacher reads, in the order of their hashes."""
     articles = dict.fromkeys(chain(corpus.pair_stories, corpus.articles, corpus.claims))
+    parts = (chunks(*article, CHUNK_WORDS, CHUNKS) for article in articles)
     texts = chain(
         corpus.posts,
         corpus.pair_posts,
         sorted(corpus.sentences, key=share)[:SENTENCES],
-        chain.from_iterable(map(chunks, articles)),
+        chain.from_iterable(parts),
     )
     return sorted(dict.fromkeys(texts), key=share)
-
-
-def chunks(article: TrainingArticle) -> list[str]:
-    """The first chunks of an article, the first with the title."""
-    title, text = article
-    words = f"{title}. {text}".split() if title else text.split()
-    starts = range(0, min(len(words), CHUNKS * CHUNK_WORDS), CHUNK_WORDS)
-    return [" ".join(words[start : start + CHUNK_WORDS]) for start in starts]
 
 
 if __name__ == "__main__":
