@@ -130,7 +130,7 @@ REFUSED = [
     ("desk --file noise.bin", "noise.bin"),
     ("desk --file posts.jsonl gone.csv", "gone.csv: cannot be read"),
     ("desk --file -", "--file -: the posts are read again"),
-    ("desk --file posts.jsonl --kafka 127.0.0.1:1", "--kafka: --file and --project have a broker"),
+    ("desk --file posts.jsonl --kafka 127.0.0.1:1", "--kafka: files and projects have a broker"),
     ("desk --file posts.jsonl --seeds a.md", "a.md: has 1 word, and an article has 40"),
     ("desk --file posts.jsonl --seeds german.md", "german.md: looks like another language"),
     ("desk --seeds a.md", "--seeds and the options of files need --file or --project"),
