@@ -1,7 +1,10 @@
 """Texts as the chunks that a star reads: each with a relay before its tokens and an end after."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +17,7 @@ from encoder.text.tokenizer import Tokens
 
 START, PADDING, END = 0, 1, 2
 CHUNK_TOKENS = 126  # beside relay and end
+KEPT_BYTES = 2**25
 
 Spread = Callable[[Callable[[Sequence[I32]], F32], Iterable[Sequence[I32]]], Iterable[F32]]
 """Maps over batches of chunks in order, maybe on several threads."""
@@ -26,6 +30,7 @@ class StarReader(Protocol):
 
     settings: StarSettings
     batch_tokens: int  # at a time, padding included
+    keeps_tokens: bool  # whether `both` costs as little as `vectors`
 
     def vectors(self, texts: Sequence[I32]) -> F32:
         """The vectors [n, d], not normalised."""
@@ -35,24 +40,70 @@ class StarReader(Protocol):
         """The vectors [n, L, d] of their tokens, whose mean is the chunk's."""
         ...
 
+    def both(self, texts: Sequence[I32]) -> tuple[F32, F32]:
+        """The vectors of chunks, and of their tokens."""
+        ...
 
-def star_vectors(reader: StarReader, chunks: Sequence[I32], spread: Spread) -> F32:
-    """The vectors [chunks, d] of chunks of any lengths; `spread` maps over batches in order."""
+
+class RecentTokens:
+    """The tokens' vectors of chunks that were read lately: who matches is explained by them.
+
+    Bounded by bytes; those used longest ago go first. Thread-safe.
+    """
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self._kept: OrderedDict[bytes, F32] = OrderedDict()
+        self._most, self._bytes, self._lock = most_bytes, 0, Lock()
+
+    def put(self, chunk: I32, tokens: F32) -> None:
+        with self._lock:
+            if (before := self._kept.pop(chunk.tobytes(), None)) is not None:
+                self._bytes -= before.nbytes
+            self._kept[chunk.tobytes()] = tokens
+            self._bytes += tokens.nbytes
+            while self._bytes > self._most:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+
+    def get(self, chunk: I32) -> F32 | None:
+        with self._lock:
+            return self._kept.get(chunk.tobytes())
+
+
+def star_vectors(
+    reader: StarReader, chunks: Sequence[I32], spread: Spread, kept: RecentTokens | None = None
+) -> F32:
+    """The vectors [chunks, d] of chunks of any lengths; `spread` maps over batches in order.
+
+    `kept` keeps those of the tokens.
+    """
+    read = reader.vectors if kept is None else partial(_read_and_keep, reader, kept)
     out = np.zeros((len(chunks), reader.settings.dim), np.float32)
     rows = list(batches(chunks, reader.batch_tokens))
-    parts = spread(reader.vectors, [[chunks[i] for i in own] for own in rows])
+    parts = spread(read, [[chunks[i] for i in own] for own in rows])
     for own, part in zip(rows, parts, strict=True):
         out[own] = part
     return out
 
 
-def star_tokens(reader: StarReader, chunks: Sequence[I32]) -> list[F32]:
+def _read_and_keep(reader: StarReader, kept: RecentTokens, chunks: Sequence[I32]) -> F32:
+    vectors, tokens = reader.both(chunks)
+    for chunk, rows in zip(chunks, tokens, strict=True):
+        kept.put(chunk, rows[: len(chunk)].copy())
+    return vectors
+
+
+def star_tokens(
+    reader: StarReader, chunks: Sequence[I32], kept: RecentTokens | None = None
+) -> list[F32]:
     """The vectors [tokens, d] of the tokens of each chunk, relay and end among them."""
-    out: dict[int, F32] = {}
-    for own in batches(chunks, reader.batch_tokens):
-        rows = reader.tokens([chunks[i] for i in own])
-        out |= {i: row[: len(chunks[i])] for i, row in zip(own, rows, strict=True)}
-    return [out[i] for i in range(len(chunks))]
+    found = [None if kept is None else kept.get(chunk) for chunk in chunks]
+    out = {n: tokens for n, tokens in enumerate(found) if tokens is not None}
+    missing = [n for n in range(len(chunks)) if n not in out]
+    for own in batches([chunks[n] for n in missing], reader.batch_tokens):
+        read = [missing[i] for i in own]
+        rows = reader.tokens([chunks[n] for n in read])
+        out |= {n: row[: len(chunks[n])] for n, row in zip(read, rows, strict=True)}
+    return [out[n] for n in range(len(chunks))]
 
 
 def chunks_of(ids: I32, offsets: I64) -> tuple[list[I32], I64]:

@@ -173,7 +173,7 @@ def as_file(model: bytes) -> Iterator[str | bytes]:
 class StarOnnx:
     """Reads texts as token ids; thread-safe."""
 
-    batch_tokens = BATCH_TOKENS
+    batch_tokens, keeps_tokens = BATCH_TOKENS, True
 
     def __init__(self, weights: StarWeights) -> None:
         self.settings, self._places = weights.settings, Places(weights)
@@ -188,13 +188,19 @@ class StarOnnx:
 
     def vectors(self, texts: Sequence[I32]) -> F32:
         """The vectors of texts of one padded length: [n, d], not normalised."""
-        return self._run(VECTORS, texts)
+        (vectors,) = self._run([VECTORS], texts)
+        return vectors
 
     def tokens(self, texts: Sequence[I32]) -> F32:
         """The vectors of their tokens, whose mean is the text's: [n, L, d]."""
-        return self._run(TOKENS, texts)
+        (tokens,) = self._run([TOKENS], texts)
+        return tokens
 
-    def _run(self, output: str, texts: Sequence[I32]) -> F32:
+    def both(self, texts: Sequence[I32]) -> tuple[F32, F32]:
+        vectors, tokens = self._run([VECTORS, TOKENS], texts)
+        return vectors, tokens
+
+    def _run(self, outputs: Sequence[str], texts: Sequence[I32]) -> list[F32]:
         batch = padded_batch(texts)
         length = batch.ids.shape[1]
         inputs = {
@@ -205,5 +211,5 @@ class StarOnnx:
             "positions": self._places.positions(length),
         }
         with RUNS:
-            (values,) = self._session.run([output], inputs)
-        return np.asarray(values, np.float32)
+            values = self._session.run(outputs, inputs)
+        return [np.asarray(value, np.float32) for value in values]

@@ -10,6 +10,7 @@ from encoder.model.config import MAX_TOKENS, Side
 from encoder.model.weights import F32, I32, I64
 from encoder.model_directory import Model
 from encoder.readers.star_chunks import (
+    RecentTokens,
     Spread,
     StarReader,
     chunks_of,
@@ -36,6 +37,7 @@ class StarTexts:
 
     def __init__(self, model: Model, reader: StarReader) -> None:
         self._reader = reader
+        self._kept = RecentTokens() if reader.keeps_tokens else None  # of posts
         self._tokenizers = PerProcess(lambda: star_tokenizer(model, reader.settings.pieces))
 
     @property
@@ -50,8 +52,10 @@ class StarTexts:
         return self._read(self.tokenizer.articles(texts), Side.ARTICLE, spread)
 
     def _read(self, tokens: Tokens, side: Side, spread: Spread) -> tuple[F32, SparseRows]:
+        kept = self._kept if side is Side.POST else None
+
         def read(chunks: Sequence[I32]) -> F32:
-            return star_vectors(self._reader, chunks, spread)
+            return star_vectors(self._reader, chunks, spread, kept)
 
         return read_texts(tokens, read, lead=side is Side.ARTICLE), tokens.lexical
 
@@ -77,7 +81,7 @@ class StarTexts:
     def _token_parts(self, ids: I32, offsets: I64) -> list[F32]:
         """For each text the vectors [tokens, d] that its tokens add to its unit vector."""
         chunks, counts = chunks_of(ids, offsets)
-        tokens = star_tokens(self._reader, chunks)
+        tokens = star_tokens(self._reader, chunks, self._kept)
         scaled = [own / np.linalg.norm(own.sum(0)) for own in tokens]
         texts = []
         for start, stop in pairwise([0, *accumulate(counts.tolist())]):

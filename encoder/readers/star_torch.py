@@ -40,15 +40,24 @@ class StarTorch:
             if name.endswith("codes")
         }
         self.batch_tokens = BATCH_TOKENS[device]
+        self.keeps_tokens = device == "cpu"  # a GPU would copy all of them
 
     def vectors(self, texts: Sequence[I32]) -> F32:
         """The vectors of texts of one padded length: [n, d], not normalised."""
-        shares = self._tensor(padded_batch(texts).shares)  # [n, 1, L]
-        return np.asarray((shares @ self._tokens(texts)).squeeze(1).float().cpu())
+        return np.asarray(self._means(texts, self._tokens(texts)).float().cpu())
+
+    def both(self, texts: Sequence[I32]) -> tuple[F32, F32]:
+        tokens = self._tokens(texts)
+        vectors = self._means(texts, tokens).float().cpu()
+        return np.asarray(vectors), np.asarray(tokens.float().cpu())
 
     def tokens(self, texts: Sequence[I32]) -> F32:
         """The vectors of their tokens, whose mean is the text's: [n, L, d]."""
         return np.asarray(self._tokens(texts).float().cpu())
+
+    def _means(self, texts: Sequence[I32], tokens: Tensor) -> Tensor:
+        shares = self._tensor(padded_batch(texts).shares)  # [n, 1, L]
+        return (shares @ tokens).squeeze(1)  # [n, d]
 
     @torch.inference_mode()
     def _tokens(self, texts: Sequence[I32]) -> Tensor:

@@ -203,7 +203,7 @@ class Pipeline:
         """`at_once` batches run at the same time and share the threads of the encoder."""
         self._threads = -(-enc.threads // at_once)
         self._enc, self._rules, self._made, self._timer = enc, rules, made, timer
-        self._reader = PostReader(enc, self._threads)
+        self._reader = PostReader(enc, enc.threads)
         # A model with one reader reads as quickly as it skims.
         self._embed = enc.skim if enc.has_star else enc.posts
 

@@ -4,9 +4,20 @@ import numpy as np
 
 from encoder.model.star_settings import BEFORE
 from encoder.model.weights import F32, I32
-from encoder.readers.star_chunks import CHUNK_TOKENS, END, START, chunks_of, read_texts
+from encoder.readers.star_chunks import (
+    CHUNK_TOKENS,
+    END,
+    START,
+    RecentTokens,
+    chunks_of,
+    read_texts,
+    star_tokens,
+    star_vectors,
+)
+from encoder.readers.star_onnx import StarOnnx
 from encoder.score.lexical import SparseRows
 from encoder.text.tokenizer import Tokens
+from tests.encoder.small_transformer import model_with_star
 
 LENGTHS = [3, 0, CHUNK_TOKENS, 2 * CHUNK_TOKENS + 1]
 
@@ -47,3 +58,27 @@ def test_a_texts_vector_is_the_mean_of_its_chunks_the_lead_counted_twice() -> No
         units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         total = units.sum(0) + (units[0] if lead else 0)
         np.testing.assert_allclose(vectors[3], total / np.linalg.norm(total), atol=1e-6)
+
+
+def test_tokens_that_were_kept_have_the_bits_of_another_reading() -> None:
+    star = model_with_star().star
+    assert star is not None
+    reader, kept = StarOnnx(star.weights), RecentTokens()
+    chunks = chunks_of(np.arange(90, dtype=np.int32) % 70, np.array([0, 4, 9, 9, 50, 90]))[0]
+    before = star_tokens(reader, chunks)
+    vectors = star_vectors(reader, chunks, map)
+    assert np.array_equal(star_vectors(reader, chunks[1:], map, kept), vectors[1:])
+    for tokens, known, own in zip(before[1:], map(kept.get, chunks[1:]), chunks[1:], strict=True):
+        assert known is not None
+        assert len(known) == len(own)
+        assert np.array_equal(tokens, known)
+    after = star_tokens(reader, chunks, kept)  # the first is read now
+    assert all(map(np.array_equal, before, after))
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
+    kept, tokens = RecentTokens(1_000), np.zeros((25, 4), np.float32)  # 400 bytes
+    chunks = [np.array([n], np.int32) for n in range(3)]
+    for chunk in (chunks[0], chunks[0], *chunks[1:]):
+        kept.put(chunk, tokens)
+    assert [kept.get(chunk) is None for chunk in chunks] == [True, False, False]
