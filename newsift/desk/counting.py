@@ -46,7 +46,7 @@ class EventCounts:
                 if out.tell() > MAX_FILE_BYTES:
                     raise InputError(
                         f"export: has more than {MAX_FILE_BYTES >> 20} MiB; newsift estimate "
-                        "--csv has no limit"
+                        "--csv --all has no limit"
                     )
 
     def _compute(self, key: Key) -> tuple[EventCount, list[str]]:

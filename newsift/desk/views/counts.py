@@ -40,7 +40,7 @@ def counts(desk: Desk, request: CountRequest) -> dict[str, Any]:
 
 @get_endpoint("/api/counts/frame", FrameRequest)
 def frame(desk: Desk, request: FrameRequest) -> Attachment:
-    """The file of `newsift estimate --csv`."""
+    """The file of `newsift estimate --csv --all`."""
     desk.require_settled()
     write = partial(desk.counts.write_frame, request.event, STEPS[request.step])
     content = desk.exports.file(request.by, write)
