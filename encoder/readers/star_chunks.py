@@ -46,7 +46,7 @@ class StarReader(Protocol):
 
 
 class RecentTokens:
-    """The tokens' vectors of chunks that were read lately: who matches is explained by them.
+    """The tokens' vectors of chunks that were read lately: they explain why a post matches.
 
     Bounded by bytes; those used longest ago go first. Thread-safe.
     """

@@ -161,7 +161,10 @@ os.register_at_fork(after_in_child=RUNS.reset)  # threads stay with the parent
 
 @contextmanager
 def as_file(model: bytes) -> Iterator[str | bytes]:
-    """A file in memory, where there are such files: ONNX Runtime would keep the bytes."""
+    """The path of a file in memory that holds a model, or its bytes where there are no such files.
+
+    ONNX Runtime keeps a copy of bytes that it is given.
+    """
     if not hasattr(os, "memfd_create"):
         yield model
         return

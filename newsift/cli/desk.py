@@ -214,7 +214,7 @@ def serve(
     new_token = Secret(secrets.token_urlsafe(TOKEN_BYTES))
     token = None if access.no_token else settings.token or new_token
     listen, is_printed = WebConfig(settings.host, access.port), settings.token is None
-    endpoints = [*ENDPOINTS, *(PROJECT_ENDPOINTS if isinstance(shown, Projects) else ())]
+    endpoints = ENDPOINTS + PROJECT_ENDPOINTS if isinstance(shown, Projects) else ENDPOINTS
     site = DeskSite(shown, listen, token, endpoints, print_token=is_printed, on_open=on_open)
     failure = asyncio.run(run_services([site, *services]))
     if failure is not None:

@@ -1,12 +1,13 @@
 """`newsift estimate`: how many posts were on an event, by labels of a draw."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from encoder.errors import InputError
-from newsift.cli.options import JSON, PATH, kafka_options
+from newsift.cli.options import JSON, PATH, kafka_options, option_group
 from newsift.cli.output import print_json, table
 from newsift.files.rows import csv_row
 from newsift.files.write import check_targets, open_output
@@ -29,21 +30,28 @@ OUT_ENDINGS = (".csv", ".svg", ".png")
 HEADER = ("period", "matches", "near misses", "on the event", "interval", "labels", "counted by")
 
 
+@dataclass(frozen=True, slots=True)
+class PostRows:
+    """Whether posts are printed in place of periods, and which."""
+
+    as_csv: bool = False
+    unlabelled: bool = False
+
+
 @click.command()
 @click.argument("event")
 @click.option(
     "--by", type=click.Choice(list(STEPS)), default="day", show_default=True,
     help="The length of a period, in UTC.",
 )  # fmt: skip
-@click.option(
-    "--csv",
-    "as_csv",
-    is_flag=True,
-    help="Print the labelled posts as CSV, with the probabilities of their draw.",
-)
-@click.option(
-    "--all", "unlabelled", is_flag=True,
-    help="With --csv: the posts without a label, too, as R's dsl and ppi_py ask for them.",
+@option_group(
+    "posts",
+    PostRows,
+    click.option("--csv", "as_csv", is_flag=True,
+                 help="Print the labelled posts as CSV, with the probabilities of their draw."),
+    click.option("--all", "unlabelled", is_flag=True,
+                 help="With --csv: the posts without a label, too, as R's dsl and ppi_py ask for "
+                 "them."),
 )  # fmt: skip
 @click.option(
     "--out", type=PATH, metavar="FILE",
@@ -52,18 +60,17 @@ HEADER = ("period", "matches", "near misses", "on the event", "interval", "label
 @JSON
 @kafka_options
 def estimate(
-    event: str, by: str, as_csv: bool, unlabelled: bool, out: Path | None, as_json: bool,
-    config: Config,
-) -> None:  # fmt: skip
+    event: str, by: str, posts: PostRows, out: Path | None, as_json: bool, config: Config
+) -> None:
     """Count the posts on EVENT by day or hour, with 90 % intervals.
 
     The labels are those of `newsift labels ask EVENT --queue count`. They correct the number of
     matches: by those that are off, and by the near misses that are on the event. Posts that were
     not read, or that score lower, are not counted.
     """
-    if as_csv and (as_json or out):
+    if posts.as_csv and (as_json or out):
         raise click.UsageError("--csv prints the posts; leave out --json and --out")
-    if unlabelled and not as_csv:
+    if posts.unlabelled and not posts.as_csv:
         raise click.UsageError("--all is of posts; give --csv, too")
     check_names(EVENT=event)
     if out is not None:
@@ -76,8 +83,8 @@ def estimate(
         for lines in describe(count.frame, series):
             for line in lines:
                 notify(line)
-        if as_csv:
-            for row in frame_lines(source, count, step, unlabelled=unlabelled):
+        if posts.as_csv:
+            for row in frame_lines(source, count, step, unlabelled=posts.unlabelled):
                 click.echo(row, nl=False)
             return
     if out is not None:

@@ -55,7 +55,7 @@ def open_store(cache: Path | None) -> VectorStore:
 def taught_texts(corpus: Corpus) -> list[str]:
     """The texts that the teacher reads, in the order of their hashes."""
     articles = dict.fromkeys(chain(corpus.pair_stories, corpus.articles, corpus.claims))
-    parts = (chunks(*article, CHUNK_WORDS, CHUNKS) for article in articles)
+    parts = (chunks(title, text, CHUNK_WORDS, CHUNKS) for title, text in articles)
     texts = chain(
         corpus.posts,
         corpus.pair_posts,

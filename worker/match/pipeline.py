@@ -200,7 +200,10 @@ class Pipeline:
         self, enc: Encoder, rules: PostRules = DEFAULT_RULES, made: RecordRules = RECORD_RULES,
         timer: Callable[[], float] = lambda: 0.0, at_once: int = 1,
     ) -> None:  # fmt: skip
-        """`at_once` batches run at the same time and share the threads of the encoder."""
+        """`at_once` batches run at the same time and share the threads of the encoder.
+
+        Each reads on all threads: a long batch is often the only one that has posts to read.
+        """
         self._threads = -(-enc.threads // at_once)
         self._enc, self._rules, self._made, self._timer = enc, rules, made, timer
         self._reader = PostReader(enc, enc.threads)
