@@ -32,7 +32,7 @@ from worker.seeds.state import ControlState
 POLL_S = 0.2
 REPORT_S = 0.5
 BLOCK_POSTS = 20_000  # The worker's lag is read after each block.
-MAX_SEEDS_WAIT_S = 60.0
+MAX_SEEDS_WAIT_S = 600.0  # A thousand new articles are embedded in less.
 MAX_WAITING_POSTS = 50_000  # The embedded broker holds unread posts in memory.
 
 
@@ -54,7 +54,7 @@ class FileStream:
         control: Callable[[], ControlState], on_change: Callable[[], None],
         seed_set: Callable[[], str | None] = lambda: None,
     ) -> None:  # fmt: skip
-        """`seed_set` gives the digest of the seeds of `control`; None if it is unknown."""
+        """`seed_set` gives the digest of the seeds of `control`, or None if it never will."""
         self._config, self._inputs, self._period = config, inputs, period
         self._control = control
         self._seed_set = seed_set
@@ -107,13 +107,12 @@ class FileStream:
         """Until the worker matches with the articles of this desk; False if it was stopped.
 
         It embeds new articles while it matches with the former ones, and posts that are published
-        meanwhile would miss them. A worker that starts reads the articles first.
+        meanwhile would miss them. A worker may start later than the desk, or answer late.
         """
         ends_at = time.monotonic() + MAX_SEEDS_WAIT_S
-        while time.monotonic() < ends_at:
-            worker_set = read_seed_set(self._config.desk.workers or "")
-            desk_set = self._seed_set()
-            if worker_set is None or desk_set is None or worker_set == desk_set:
+        address = self._config.desk.workers or ""
+        while (desk_set := self._seed_set()) is not None and time.monotonic() < ends_at:
+            if read_seed_set(address) == desk_set:
                 break
             if self._end.wait(POLL_S):
                 return False

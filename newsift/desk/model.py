@@ -111,9 +111,9 @@ class DeskModel:
 
     @property
     def seed_set_digest(self) -> str | None:
-        """Empty while seeds are embedded; None without a model."""
+        """Empty while the model is loaded or seeds are embedded; None without a model."""
         if self.context is None:
-            return None
+            return "" if self.is_loading else None
         try:
             return self.view().seeds.digest
         except BrokerError:

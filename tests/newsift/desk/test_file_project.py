@@ -117,7 +117,7 @@ def test_posts_are_sent_with_their_own_times() -> None:
 
 @pytest.mark.parametrize(
     ("answers", "waits"),
-    [(["old", "old", "new"], 2), (["new"], 0), ([None], 0), (["old", None], 1)],
+    [(["old", "old", "new"], 2), (["new"], 0), ([None, "new"], 1), (["old", None, "new"], 2)],
 )
 def test_posts_wait_until_the_worker_matches_with_the_new_articles(
     monkeypatch: pytest.MonkeyPatch, answers: list[str | None], waits: int

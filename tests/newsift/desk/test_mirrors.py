@@ -211,7 +211,7 @@ def control(**seeds: str) -> ControlState:
 def test_a_model_is_loaded_in_the_background(context: ModelContext) -> None:
     messages: list[str] = []
     model = DeskModel(context.config, lambda: control(), lambda: messages.append(model.error))
-    assert model.is_loading
+    assert (model.is_loading, model.seed_set_digest) == (True, "")
     with pytest.raises(InputError, match="model: the model is still being loaded"):
         model.wait(0)
     model.start()
@@ -237,7 +237,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(
     assert changed.wait(10)
     assert model.context is None
     assert str(broken) in model.error
-    assert not model.is_loading
+    assert (model.is_loading, model.seed_set_digest) == (False, None)
 
 
 def test_the_events_are_made_once_for_each_version_of_the_records(context: ModelContext) -> None:
