@@ -155,12 +155,20 @@ def profiles(report: Report, **options: Any) -> list[ResultTable]:
 @number_option("--repetitions", 2_000, "How often each stream is drawn.")
 @click.option("--precision", type=OPEN_UNIT_RANGE, default=0.8, show_default=True)
 @click.option("--confidence", type=OPEN_UNIT_RANGE, default=0.9, show_default=True)
+@click.option(
+    "--reader", type=click.Choice(["read", "skim"]), default="read", show_default=True,
+    help="How posts are seen; skimming them takes a minute.",
+)  # fmt: skip
+@click.option(
+    "--unsure", type=click.FloatRange(0, 1), default=0.0, show_default=True,
+    help="The share of posts on the event whose label is unsure, or off by mistake.",
+)  # fmt: skip
 @prints_tables
 def promise(report: Report, **options: Any) -> list[ResultTable]:
     """How often a promised precision is broken, on labelled crises drawn again and again."""
-    from bench.promise import measure_promise
+    from bench.promise import PromiseOptions, measure_promise
 
-    return measure_promise(report=report, **options)
+    return measure_promise(PromiseOptions(**options), report)
 
 
 @bench.command()

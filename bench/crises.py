@@ -15,7 +15,7 @@ from encoder.model.weights import F32, I64
 from train.data.readers import SkippedRows, copy_key, files, read_posts
 from train.protocol.metrics import auc_of
 from train.protocol.sets import read_crises
-from worker.seeds.automatic import split_background
+from worker.seeds.automatic import Reader, calibrating_rows
 from worker.seeds.profile import EventVector
 
 NEWS = "canadian_news_2017"
@@ -28,7 +28,8 @@ class CrisisPosts:
 
     name: str
     seeds: Embeddings
-    background: Embeddings
+    background: Embeddings  # read, to learn from
+    calibrating: Embeddings  # rows of the background that do not train, by the posts' reader
     posts: Embeddings  # [n]
     news: int
     on: int
@@ -71,20 +72,22 @@ class CrisisDraw:
         return auc_of(scores[self.on], scores[self.crisis.news + self.crisis.on :])
 
 
-def crises_among_news(enc: Encoder, data: Path) -> Iterator[CrisisPosts]:
+def crises_among_news(enc: Encoder, data: Path, reader: Reader = "read") -> Iterator[CrisisPosts]:
     """Every crisis of a folder among news; without duplicates and the model's background."""
-    skips = SkippedRows()
+    skips, everyday, read = SkippedRows(), enc.background, enc.background.read
+    embed, rows = (enc.posts, read) if reader == "read" else (enc.skim, everyday.skim)
+    calibrating = rows[calibrating_rows(read)]
     if NEWS not in (names := files(data, "tweets")):
         raise InputError(f"--data: {data}/tweets holds no {NEWS}; give the folder of the data")
     by_text = {copy_key(text): text for text in read_posts(names[NEWS], skips)}
-    news = exclude_background(
-        enc.posts(text for key, text in by_text.items() if key), enc.background.read
-    )
+    news = exclude_background(embed(text for key, text in by_text.items() if key), read)
     for crisis in read_crises(data, skips):
-        about = enc.posts((*crisis.on, *crisis.off))
+        about = embed((*crisis.on, *crisis.off))
         posts = Embeddings.concat([news, about])
         seeds = enc.articles(crisis.seeds)
-        yield CrisisPosts(crisis.name, seeds, enc.background.read, posts, len(news), len(crisis.on))
+        yield CrisisPosts(
+            crisis.name, seeds, read, calibrating, posts, news=len(news), on=len(crisis.on)
+        )
 
 
 def exclude_background(posts: Embeddings, background: Embeddings) -> Embeddings:
@@ -98,7 +101,7 @@ def words_of(posts: Embeddings) -> Sequence[bytes]:
     return [slots[a:b].tobytes() for a, b in pairwise(ends)]
 
 
-def profile_threshold(vector: EventVector, background: Embeddings, rate: float) -> float:
+def profile_threshold(vector: EventVector, calibrating: Embeddings, rate: float) -> float:
     """The score that this share reaches of the background posts that do not train."""
-    row = vector.as_row(background.mix, background.digest)
-    return float(thresholds(split_background(background)[1], row, rate)[0])
+    row = vector.as_row(calibrating.mix, calibrating.digest)
+    return float(thresholds(calibrating, row, rate)[0])

@@ -78,7 +78,7 @@ def crises(enc: Encoder, data: Path, odds: Iterable[int]) -> Iterator[LabelledSt
     for crisis in crises_among_news(enc, data):
         vector = learn(crisis.seeds, crisis.background).vector
         edges = [
-            profile_threshold(vector, crisis.background, rate * times) for times in (1, factor)
+            profile_threshold(vector, crisis.calibrating, rate * times) for times in (1, factor)
         ]
         scores = vector.scores(crisis.posts).astype(np.float64)
         off, on, _ = np.split(scores, [crisis.news, crisis.news + crisis.on])

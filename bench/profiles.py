@@ -79,7 +79,7 @@ def with_history(draw: CrisisDraw) -> MethodScores:
     news = draw.stream[draw.stream < crisis.news]
     before, now = news[::2], np.setdiff1d(draw.stream, news[::2])
     vector = learn(crisis.seeds, crisis.background).vector
-    threshold = profile_threshold(vector, crisis.background, RATE)
+    threshold = profile_threshold(vector, crisis.calibrating, RATE)
     scores = vector.scores(crisis.posts)
     current, usual = (int((scores[rows] >= threshold).sum()) for rows in (now, before))
     burst = is_burst(current, usual, len(now) / (len(now) + len(before)))
@@ -109,7 +109,7 @@ def learned_from(draw: CrisisDraw) -> LearnedProfile:
 def choose_posts_to_label(draw: CrisisDraw, vector: EventVector) -> I64:
     """Ten posts of the stream: five drawn from the matches, five nearest to the threshold."""
     scores = vector.scores(draw.crisis.posts[draw.stream])
-    threshold = profile_threshold(vector, draw.crisis.background, RATE)
+    threshold = profile_threshold(vector, draw.crisis.calibrating, RATE)
     matches = np.flatnonzero(scores >= threshold)
     sample = matches[: LABELS // 2]  # the stream is in random order
     near = np.setdiff1d(np.argsort(np.abs(scores - threshold))[:LABELS], sample, assume_unique=True)
@@ -119,7 +119,7 @@ def choose_posts_to_label(draw: CrisisDraw, vector: EventVector) -> I64:
 def score_with(draw: CrisisDraw, vector: EventVector, beta: float = 0.0) -> MethodScores:
     """The scores of all posts with a vector, at its automatic threshold."""
     scores = vector.scores(draw.crisis.posts)
-    threshold = profile_threshold(vector, draw.crisis.background, RATE)
+    threshold = profile_threshold(vector, draw.crisis.calibrating, RATE)
     return MethodScores(scores, scores >= np.float32(threshold), beta)
 
 

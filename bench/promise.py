@@ -18,6 +18,7 @@ from encoder.encoder import Encoder
 from newsift.statistics.feedback import learn
 from newsift.statistics.promise import FrozenCuts, is_certified, precision_threshold
 from worker.config import MatchingConfig
+from worker.seeds.automatic import Reader
 
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -80,15 +81,15 @@ def flat() -> CrisisStream:
     return CrisisStream("flat", f"{FLAT}", even, even, len(even), len(even), FLAT, FLAT_MATCHES)
 
 
-def crises(enc: Encoder, data: Path, odds: tuple[int, ...]) -> Iterator[CrisisStream]:
-    """Each labelled crisis among news at these odds, scored by a profile without a stream."""
+def crises(enc: Encoder, data: Path, reader: Reader) -> Iterator[CrisisStream]:
+    """Each labelled crisis among news at some odds, scored by a profile without a stream."""
     rate = MatchingConfig().background_rate
-    for crisis in crises_among_news(enc, data):
+    for crisis in crises_among_news(enc, data, reader):
         vector = learn(crisis.seeds, crisis.background).vector
-        floor = profile_threshold(vector, crisis.background, rate)
+        floor = profile_threshold(vector, crisis.calibrating, rate)
         scores = vector.scores(crisis.posts).astype(np.float64)
         off, on, _ = np.split(scores, [crisis.news, crisis.news + crisis.on])
-        for rare in odds:
+        for rare in ODDS:
             yield CrisisStream(
                 crisis.name.replace("_", " "), f"1 in {rare:,}", on[on >= floor], off[off >= floor],
                 len(on), len(off), 1 / rare, min(POSTS, ON_TOPIC * rare),
@@ -108,6 +109,17 @@ MIN_LABELS = 11  # with fewer labels no precision can be certified
 class Promise(NamedTuple):
     precision: float
     confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseOptions:
+    data: Path
+    model: str
+    reader: Reader
+    repetitions: int
+    precision: float
+    confidence: float
+    unsure: float  # the share of posts on the event whose label is not "on"
 
 
 class CutOutcome(NamedTuple):
@@ -210,28 +222,33 @@ class MethodRow(NamedTuple):
     oracle: float
 
 
-def measure_promise(
-    data: Path, model: str, repetitions: int, precision: float, confidence: float, report: Report
-) -> list[ResultTable]:
-    enc, promise = encoder.load(model, device="cpu"), Promise(precision, confidence)
-    streams = [flat(), *crises(enc, data, ODDS)]
-    goal = f"Precision {precision:g} at {confidence:g}"
-    title = f"{goal}, {repetitions:,} repetitions, model {model}"
-    rows = simulate(streams, repetitions, promise, report)
-    return [ResultTable("promise", title, HEADER, rows, REMARKS)]
+def measure_promise(options: PromiseOptions, report: Report) -> list[ResultTable]:
+    enc = encoder.load(options.model, device="cpu")
+    streams = [flat(), *crises(enc, options.data, options.reader)]
+    title = (
+        f"Precision {options.precision:g} at {options.confidence:g}, {options.unsure:.0%} of the "
+        f"labels unsure, {options.repetitions:,} repetitions, model {options.model}, "
+        f"{options.reader}"
+    )
+    return [ResultTable("promise", title, HEADER, simulate(streams, options, report), REMARKS)]
 
 
 def simulate(
-    streams: Iterable[CrisisStream], repetitions: int, promise: Promise, report: Report
+    streams: Iterable[CrisisStream], options: PromiseOptions, report: Report
 ) -> list[MethodRow]:
     """Every method on the same streams, over repeated draws."""
+    promise, repetitions = Promise(options.precision, options.confidence), options.repetitions
     rows = []
     for stream in streams:
         oracle = stream.recall(stream.oracle(promise.precision))
         for name, method in METHODS.items():
             report(f"{stream.name}, {stream.odds}: {name}")
             random = np.random.default_rng(crc32(f"{stream.name} {stream.odds}".encode()))
-            cuts = [method(*stream.draw(random), promise, random) for _ in range(repetitions)]
+            cuts = []
+            for _ in range(repetitions):
+                scores, right = stream.draw(random)
+                on = right & (random.random(len(right)) >= options.unsure)
+                cuts.append(method(scores, on, promise, random))
             found = [cut.threshold for cut in cuts if cut.threshold is not None]
             broken = sum(stream.precision(threshold) < promise.precision for threshold in found)
             shares = 100 * len(found) / repetitions, 100 * broken / repetitions

@@ -22,7 +22,7 @@ from newsift.operations.seed_rows import has_expired
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import RANDOM_DRAWS, Label, unanimous_verdicts
-from newsift.statistics.promise import promise_lapses
+from newsift.statistics.promise import LabelPlan, promise_lapses
 from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
 from worker.errors import ConflictError
@@ -45,9 +45,8 @@ class PromiseEvidence:
     labels: int
     on: int  # labels on the event
     matches: int
+    plan: LabelPlan
     out_of_reach: str = ""  # why they can prove no more
-    at_best: int = 0  # labels that prove a threshold, if none is off
-    for_all: int = 0  # labels that prove the lowest one; 0 where the matches are too few
 
 
 def weigh_evidence(
@@ -74,7 +73,6 @@ def weigh_evidence(
         candidates, target.precision, target.test_confidence, queue_name or UNSET, proven
     )
     progress = queue.progress(verdicts)
-    at_best, for_all = queue.labels_if_none_is_off()
     weighed = [
         profile.version, proven, target.precision, target.confidence, target.version, queue_name,
         [(row.post_id, row.group, row.score, verdicts.get(row.post_id)) for row in candidates],
@@ -87,9 +85,8 @@ def weigh_evidence(
         labels=len(judged),
         on=sum(judged),
         matches=len(rows),
+        plan=queue.plan(),
         out_of_reach=queue.out_of_reach(progress),
-        at_best=at_best,
-        for_all=for_all,
     )
 
 

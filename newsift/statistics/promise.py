@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -119,6 +120,8 @@ def finite_array(name: str, numbers: ArrayLike) -> F64:
 
 
 FIRST_RANK, RANK_GROWTH = 25, 1.6  # Cuts are made at these ranks of the matches.
+FIRST_CHANCE = 0.25  # that the strictest cut is proven, at the expected share
+MOST_PLANNED = 419  # labels, a rank: what more of them prove is not counted before
 
 # The label of a match by its index; None if there is none yet.
 LabelLookup = Callable[[int], bool | None]
@@ -137,6 +140,15 @@ class CertifyProgress:
     label_count: int = field(default=0, compare=False)  # all labels at that time
 
 
+class LabelPlan(NamedTuple):
+    """How many labels a promise takes; known before the first one."""
+
+    at_best: int  # prove the strictest cut, if none is off
+    for_all: int  # prove all cuts, if none is off; 0 where the matches are too few
+    usual: int  # prove the strictest cut in half of all draws; 0 where they do not
+    expected_share: float  # that is on the event, in these draws
+
+
 class FrozenCuts:
     """The walk over a fixed set of matches, from the strictest cut to the loosest."""
 
@@ -150,15 +162,23 @@ class FrozenCuts:
         """
         self._scores = finite_array("scores", scores)
         self.precision, self._confidence, self._proven = precision, confidence, proven
-        self._least = labels_missing(0, 0, precision, confidence)
-        self.cuts = cut_scores(self._scores.tolist(), self._least)
+        first = first_rank(len(self._scores), precision, confidence)
+        self.cuts = cut_scores(self._scores.tolist(), first)
 
-    def labels_if_none_is_off(self) -> tuple[int, int]:
-        """Labels that prove the strictest cut, and all cuts; 0 where the matches are too few."""
-        if len(self._scores) < self._least:
-            return self._least, 0
-        above = (np.flatnonzero(self._scores >= cut)[: self._least] for cut in self.cuts)
-        return self._least, len({member for members in above for member in members.tolist()})
+    def plan(self) -> LabelPlan:
+        least = labels_missing(0, 0, self.precision, self._confidence)
+        share = expected_share(self.precision)
+        if len(self._scores) < least:
+            return LabelPlan(least, 0, 0, share)
+        members = [np.flatnonzero(self._scores >= cut) for cut in self.cuts]
+        most = min(len(members[0]), MOST_PLANNED)
+        usual = bisect_left(proof_chances(most, self.precision, self._confidence), 0.5)
+        return LabelPlan(
+            at_best=least,
+            for_all=len(np.unique(np.concatenate([each[:least] for each in members]))),
+            usual=usual if usual <= most else 0,
+            expected_share=share,
+        )
 
     def progress(self, label_at: LabelLookup) -> CertifyProgress:
         threshold = self._proven
@@ -208,11 +228,45 @@ def cut_ranks(count: int) -> list[int]:
     return ranks
 
 
-def cut_scores(scores: Sequence[float], least: int = 0) -> list[float]:
-    """The scores of the ranks from `least` on, falling; of the last one in any case."""
+def first_rank(count: int, precision: float, confidence: float) -> int:
+    """The rank of the strictest cut: one that a wrong label or two do not put out of reach.
+
+    Where the matches are too few for that, the first at which they prove anything.
+    """
+    for rank in cut_ranks(min(count, MOST_PLANNED)):
+        chances = proof_chances(min(rank, count), precision, confidence)
+        if chances[-1] >= FIRST_CHANCE:
+            return rank
+    return labels_missing(0, 0, precision, confidence)
+
+
+def expected_share(precision: float) -> float:
+    """Halfway between what is promised and no wrong match."""
+    return (1 + precision) / 2
+
+
+@lru_cache(CACHE_SIZE)
+def proof_chances(most: int, precision: float, confidence: float) -> Sequence[float]:
+    """The chances that 0, 1, … labels prove the precision, at the expected share."""
+    share, enough = expected_share(precision), evidence_needed(confidence)
+    least = labels_missing(0, 0, precision, confidence)
+    unproven = np.ones(1)  # the chance of each number of right labels without a proof
+    chances = [0.0]
+    for n in range(1, most + 1):
+        unproven = np.append(unproven * (1 - share), 0) + np.append(0, unproven * share)
+        right = n
+        while n >= least and log_evidence(right, n, precision) >= enough:
+            unproven[right] = 0
+            right -= 1
+        chances.append(1 - float(unproven.sum()))
+    return chances
+
+
+def cut_scores(scores: Sequence[float], first: int = 0) -> list[float]:
+    """The scores of the ranks from `first` on, falling; of the last one in any case."""
     falling = sorted(scores, reverse=True)
     ranks = cut_ranks(len(falling))
-    ranks = [rank for rank in ranks if rank >= least] or ranks[-1:]
+    ranks = [rank for rank in ranks if rank >= first] or ranks[-1:]
     return sorted({falling[min(rank, len(falling)) - 1] for rank in ranks}, reverse=True)
 
 

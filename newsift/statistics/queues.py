@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from newsift.statistics.distributions import clopper_pearson
 from newsift.statistics.estimates import Estimate, share_interval
 from newsift.statistics.labels import DEFAULT_GOAL, CountDraw, Draw, Goal, Label, QueueName
-from newsift.statistics.promise import CertifyProgress, FrozenCuts
+from newsift.statistics.promise import CertifyProgress, FrozenCuts, LabelPlan
 from worker.match.near import draw_key
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
@@ -176,9 +176,8 @@ class CertifyQueue:
     def _percent(self) -> str:
         return f"{100 * self._cuts.precision:g} %"
 
-    def labels_if_none_is_off(self) -> tuple[int, int]:
-        """Labels that prove a threshold, and the lowest one; 0 where the matches are too few."""
-        return self._cuts.labels_if_none_is_off()
+    def plan(self) -> LabelPlan:
+        return self._cuts.plan()
 
     def labels_left(self, verdicts: Verdicts) -> int:
         """Labels until more is proven, if none is wrong; all that remain if nothing can be."""

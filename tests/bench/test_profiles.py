@@ -16,7 +16,8 @@ def crisis() -> CrisisPosts:
     enc = Encoder(model, open_readers(model, "cpu", 1))
     seeds = enc.articles([("storm", "flood river city")])
     posts = enc.posts(background(NEWS + ON + OFF))
-    return CrisisPosts("an event", seeds, enc.background.read, posts, NEWS, ON)
+    read = enc.background.read
+    return CrisisPosts("an event", seeds, read, read, posts, news=NEWS, on=ON)
 
 
 def test_nothing_that_judges_was_learned_from() -> None:

@@ -255,7 +255,7 @@ def test_few_draws_run_at_once(at: FakeMirrors, kafka: Kafka) -> None:
 
 
 NAMES = [str(n) for n in range(80)]
-FIRST = [name for name in drawn(NAMES) if name in sorted(drawn(NAMES), key=int)[:25]]
+FIRST = [name for name in drawn(NAMES) if name in sorted(drawn(NAMES), key=int)[:40]]
 VERDICTS = get_args(Verdict)
 
 

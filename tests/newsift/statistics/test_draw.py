@@ -111,10 +111,10 @@ def test_a_look_after_each_label_asks_about_one_match_after_the_other() -> None:
         assert question is not None
         questions.append(question)
         label_of[question.candidate.post_id] = True
-    first = [match for match in order if match.score >= best[24]][:16]
+    first = [match for match in order if match.score >= best[39]][:16]
     assert [question.candidate for question in questions[:16]] == first
     assert [question.probability for question in questions[:16]] == [
-        n / 25 / 2 for n in range(1, 17)
+        n / 40 / 2 for n in range(1, 17)
     ]
     assert queue.progress(label_of).threshold == best[-1]
     assert all(is_certify_post(question.candidate.post_id) for question in questions)

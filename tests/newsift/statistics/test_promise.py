@@ -1,4 +1,5 @@
 import math
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from newsift.statistics.promise import (
     FrozenCuts,
     confidence_of_version,
     cut_ranks,
+    cut_scores,
     labels_needed,
     log_evidence,
     promise_lapses,
+    proof_chances,
 )
 
 LABELS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from([True] * 9 + [False])), max_size=90)
@@ -111,15 +114,17 @@ def test_the_evidence_is_an_even_bet_on_higher_precisions(n: int, precision: flo
 def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert cut_ranks(300) == [25, 40, 64, 102, 164, 262, 419]
     scores = [float(score) for score in range(300)]
-    assert FrozenCuts(scores).cuts == [275, 260, 236, 198, 136, 38, 0]
+    assert cut_scores(scores) == [275, 260, 236, 198, 136, 38, 0]
+    assert FrozenCuts(scores).cuts == [260, 236, 198, 136, 38, 0]  # of 25 none may be off
+    assert FrozenCuts(scores[:25]).cuts == [0]
     assert FrozenCuts([1.0] * 99 + [0.5]).cuts == [1, 0.5]
     assert FrozenCuts([]).cuts == []
-    assert FrozenCuts(scores, 0.9).cuts == [260, 236, 198, 136, 38, 0]  # 25 labels prove nothing
+    assert FrozenCuts(scores, 0.9).cuts == [236, 198, 136, 38, 0]
     assert FrozenCuts(scores[:20], 0.9).cuts == [0]
     assert FrozenCuts([]).progress(lambda _: None) == CertifyProgress(None, None, 0)
 
 
-@given(st.integers(1, 300), st.floats(0.5, 0.95), st.sampled_from([0.8, 0.9, 0.99]))
+@given(st.integers(1, 300), st.sampled_from([0.5, 0.8, 0.95]), st.sampled_from([0.8, 0.9, 0.99]))
 def test_the_labels_that_it_takes_at_best_are_known_before(
     count: int, precision: float, confidence: float
 ) -> None:
@@ -130,12 +135,40 @@ def test_the_labels_that_it_takes_at_best_are_known_before(
         label_at[place] = True
         if not strictest and cuts.progress(label_at.get).threshold is not None:
             strictest = len(label_at)
-    at_best, for_all = cuts.labels_if_none_is_off()
-    assert for_all == len(label_at)
-    assert strictest == (at_best if for_all else 0)
+    plan = cuts.plan()
+    assert plan.for_all == len(label_at)
+    assert strictest == (plan.at_best if plan.for_all else 0)
 
 
-@given(st.lists(st.booleans(), min_size=1, max_size=120), st.floats(0.5, 0.9))
+@pytest.mark.parametrize("precision", [0.5, 0.6, 0.7])
+def test_the_chance_of_a_proof_is_counted_over_all_answers(precision: float) -> None:
+    share, n = (1 + precision) / 2, 10
+
+    def is_proven(answers: tuple[bool, ...]) -> bool:
+        right = list(accumulate(answers))
+        return any(
+            log_evidence(x, k, precision) >= math.log(1 / 0.2) - 1e-9
+            for k, x in enumerate(right, 1)
+        )
+
+    chance = sum(
+        share ** sum(answers) * (1 - share) ** (n - sum(answers))
+        for answers in product([True, False], repeat=n)
+        if is_proven(answers)
+    )
+    assert proof_chances(n, precision, 0.8)[n] == pytest.approx(chance)
+
+
+def test_what_labels_usually_take_is_enough_in_half_of_all_draws() -> None:
+    scores, chances = [float(score) for score in range(500)], proof_chances(25, 0.6, 0.9)
+    plan = FrozenCuts(scores, 0.6, 0.9).plan()
+    assert (plan.at_best, plan.usual, plan.expected_share) == (7, 25, 0.8)
+    assert chances[24] < 0.5 <= chances[25]
+    assert FrozenCuts(scores[:24], 0.6, 0.9).plan().usual == 0  # too few for half of the draws
+    assert FrozenCuts(scores[:6], 0.6, 0.9).plan() == (7, 0, 0, 0.8)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=120), st.sampled_from([0.5, 0.7, 0.9]))
 def test_one_look_equals_a_look_after_each_label(right: list[bool], precision: float) -> None:
     order = sorted(range(len(right)), key=lambda place: place * 7919 % 10_007)
     scores = [float(place // 2) for place in order]

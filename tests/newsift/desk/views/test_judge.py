@@ -15,7 +15,7 @@ from newsift.desk.views.learning import learn, publish
 from newsift.operations.actor import acting_as
 from newsift.operations.promises import PromiseEvidence
 from newsift.statistics.labels import DECODER, Label, Verdict
-from newsift.statistics.promise import confidence_of_version, labels_missing
+from newsift.statistics.promise import LabelPlan, confidence_of_version, labels_missing
 from tests.broker.clients import until
 from tests.newsift.cli.events.ferry_event import (
     add_ferry_posts,
@@ -90,7 +90,7 @@ def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None
     (record,) = kafka.records(LABELS)
     label = DECODER.decode(record.value)
     assert record.headers == [("schema", b"newsift.label/1")]
-    assert (label.drawn, label.probability) == ("certify", 0.5 / 40)
+    assert (label.drawn, label.probability) == ("certify", 0.5 / 64)
     assert label.queue
     assert label.queue.goal == (0.9, 0.8)
     until(lambda: desk.mirrors.labels.event_labels("storm"))
@@ -291,7 +291,7 @@ def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
 
     def weigh(*_: object) -> PromiseEvidence:
         kafka.send(SEEDS, other, b"profile|ferry")
-        return PromiseEvidence("v", 0.5, 0, False, 20, 20, 30)
+        return PromiseEvidence("v", 0.5, 0, False, 20, 20, 30, LabelPlan(19, 30, 0, 0.9))
 
     wait_for(ferry_desk, lambda result: result["profile"])
     monkeypatch.setattr(judging, "weigh_evidence", weigh)

@@ -30,13 +30,15 @@ function Choice({ test, choose }) {
     <${Select} label="to be" options=${CONFIDENCES} value=${confidence}
       set=${(text) => choose([precision, +text])} /> sure.</p>`;
   const matches = plural(result.matches, "match", "matches");
-  const first = result.at_best < result.for_all ? `for the highest scores, and
-    ${number(result.for_all)} ` : "";
-  const takes = `At best ${plural(result.at_best, "label")}, ${first}for all ${matches}, if none is off.
-    Usually some are: then it takes more, or less can be proven.`;
-  const few = `At best it would take ${plural(result.at_best, "label")}, and of ${matches} too few can be
+  const { at_best: best, for_all: all, usual, expected_share: expected } = result.plan;
+  const first = best < all ? `for the highest scores, and ${number(all)} ` : "";
+  const usually = usual
+    ? `If ${outOf(expected)} are on the event, usually ${plural(usual, "label")}.`
+    : `If only ${outOf(expected)} are on the event, these matches usually prove nothing.`;
+  const takes = `At best ${plural(best, "label")}, ${first}for all ${matches}, if none is off. ${usually}`;
+  const few = `At best it would take ${plural(best, "label")}, and of ${matches} too few can be
     drawn. Choose less, or read them all.`;
-  const need = paragraph("", result.for_all ? takes : result.matches > 0 && few);
+  const need = paragraph("", all ? takes : result.matches > 0 && few);
   if (!result.labels) {
     return html`${goal}${need}<p class="quiet">Choose before the first label: what is chosen
       afterwards is another test.</p>`;
