@@ -103,7 +103,7 @@ def _problems(snapshot: HealthSnapshot) -> Iterator[Problem]:
         yield Problem(text, "newsift check")
         return
     if (group := snapshot.group) is not None:
-        if not group.members:
+        if not (group.members or any(not row["error"] for row in snapshot.workers)):
             yield Problem("no worker runs, so nothing is matched", START)
         elif snapshot.grows:
             text = f"posts come faster than they are read: {group.lag:,} wait"

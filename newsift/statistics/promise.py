@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -140,7 +139,8 @@ class CertifyProgress:
     label_count: int = field(default=0, compare=False)  # all labels at that time
 
 
-class LabelPlan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LabelPlan:
     """How many labels a promise takes; known before the first one."""
 
     at_best: int  # prove the strictest cut, if none is off

@@ -85,7 +85,19 @@ def test_all_well(snapshot: HealthSnapshot) -> None:
 @pytest.mark.parametrize(
     ("snapshot", "words", "command"),
     [
-        (replace(WELL, group=GROUP._replace(members=0)), "no worker runs", "faust -A worker"),
+        (
+            replace(WELL, group=GROUP._replace(members=0), workers=()),
+            "no worker runs",
+            "faust -A worker",
+        ),
+        (
+            replace(
+                worker(ready=False, reason="the model is being loaded"),
+                group=GROUP._replace(members=0),
+            ),
+            "is not ready: the model is being loaded",
+            "newsift status",
+        ),
         (replace(WELL, grows=True), "7 wait; start another worker", "faust -A worker"),
         (
             replace(WELL, grows=True, group=GROUP._replace(members=4)),

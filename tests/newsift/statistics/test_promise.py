@@ -13,6 +13,7 @@ from newsift.statistics import precision_threshold
 from newsift.statistics.promise import (
     CertifyProgress,
     FrozenCuts,
+    LabelPlan,
     confidence_of_version,
     cut_ranks,
     cut_scores,
@@ -165,7 +166,7 @@ def test_what_labels_usually_take_is_enough_in_half_of_all_draws() -> None:
     assert (plan.at_best, plan.usual, plan.expected_share) == (7, 25, 0.8)
     assert chances[24] < 0.5 <= chances[25]
     assert FrozenCuts(scores[:24], 0.6, 0.9).plan().usual == 0  # too few for half of the draws
-    assert FrozenCuts(scores[:6], 0.6, 0.9).plan() == (7, 0, 0, 0.8)
+    assert FrozenCuts(scores[:6], 0.6, 0.9).plan() == LabelPlan(7, 0, 0, 0.8)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=120), st.sampled_from([0.5, 0.7, 0.9]))

@@ -3,6 +3,7 @@ from collections.abc import Callable, Container, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from encoder import Encoder
@@ -254,6 +255,8 @@ def test_the_page_promises_what_the_command_promises(
     own = list(certifying(match_all(kafka, enc)))
     result = wait_for(ferry_desk, lambda result: result["profile"] and result["result"].matches)
     assert (result["result"].missing, result["result"].threshold) == (NEEDED, None)
+    plan = msgspec.to_builtins(result["result"])["plan"]  # as the page gets it
+    assert (plan["at_best"], plan["usual"], plan["expected_share"]) == (NEEDED, 0, 0.9)
     assert result["hourly"]["window"] == "in the minute seen"
     cut = first_cut(own)
     for record in [record for record in own if record.matches[0].score >= cut][:NEEDED]:
