@@ -3,6 +3,7 @@
 - No regular expression costs more than its text is long, whatever the text.
 - In the encoder only the reference and the GPU path import torch at the top of a module.
 - No file names a package registry or a path of this machine.
+- No file imports itself by way of others.
 - The picture in docs/architecture.md has the arrows that the imports have.
 - No line touches a private part of a dependency that tests/private_parts.py does not list.
 """
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -86,6 +88,20 @@ def check_names() -> Iterator[str]:
             yield f"{file.relative_to(ROOT)}: names a registry or a path of this machine"
 
 
+@cache
+def import_graph() -> grimp.ImportGraph:
+    return grimp.build_graph(*TOPS, exclude_type_checking_imports=True, cache_dir=None)
+
+
+def check_circles() -> Iterator[str]:
+    """Look for a way back from each import."""
+    graph = import_graph()
+    for module in sorted(graph.modules):
+        for other in sorted(graph.find_modules_directly_imported_by(module)):
+            if chain := graph.find_shortest_chain(other, module):
+                yield f"{module} imports itself: {' -> '.join([module, *chain])}"
+
+
 def check_picture() -> Iterator[str]:
     """Compare the picture of the packages with their imports.
 
@@ -106,7 +122,7 @@ def room_of(module: str) -> str:
 
 def drawn_imports() -> set[tuple[str, str]]:
     """From each room to those that it imports, without those that follow from others."""
-    graph = grimp.build_graph(*TOPS, exclude_type_checking_imports=True, cache_dir=None)
+    graph = import_graph()
     below: dict[str, set[str]] = defaultdict(set)
     for module in graph.modules - ROOTS:
         for other in graph.find_modules_directly_imported_by(module) - ROOTS:
@@ -135,7 +151,10 @@ def check_private_parts() -> Iterator[str]:
 
 def main() -> int:
     """Run all checks; 1 if one of them has something to report."""
-    checks = (check_patterns, check_torch, check_names, check_picture, check_private_parts)
+    checks = (
+        check_patterns, check_torch, check_names, check_circles, check_picture,
+        check_private_parts,
+    )  # fmt: skip
     breaches = [breach for check in checks for breach in check()]
     sys.stderr.writelines(f"{breach}\n" for breach in breaches)
     return bool(breaches)

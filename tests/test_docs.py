@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from newsift.cli import COMMANDS, cli
 from newsift.collect.collector import COLLECTOR_METRICS
 from train.recipe import RECIPES, Recipe
-from worker.config import KEYS, load_config
+from worker.config import KEYS
+from worker.config.load import load_config
 from worker.metrics.registry import METRICS, OTHER_EVENTS, MetricSpec
 
 ROOT = Path(__file__).parents[1]

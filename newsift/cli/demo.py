@@ -33,7 +33,8 @@ from newsift.cli.samples import (
 from newsift.cli.terminal import use_colour
 from newsift.files.rows import parse_match_record
 from newsift.operations.messages import format_counts
-from worker.config import Config, KafkaConfig, ModelConfig, TopicsConfig, load_config
+from worker.config import Config, KafkaConfig, ModelConfig, TopicsConfig
+from worker.config.load import load_config
 from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import kafka_python_settings
 from worker.kafka.topics import ensure_topics

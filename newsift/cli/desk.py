@@ -16,9 +16,8 @@ from newsift.cli.local import ThreadService, local_cluster
 from newsift.cli.options import PATH, file_options, kafka_options, option_group
 from newsift.cli.services import Service, run_services, run_until
 from newsift.desk.changes import Changes
-from newsift.desk.file_stream import FileStream
+from newsift.desk.file_stream import FileStream, PostFiles
 from newsift.desk.guard import MIN_TOKEN_CHARS
-from newsift.desk.period import FilePeriod
 from newsift.desk.project import DESCRIPTION_FILE, Project, locked, open_project
 from newsift.desk.projects import Projects
 from newsift.desk.session import Desk
@@ -172,12 +171,11 @@ def file_desk(
     """A desk of files, with a broker, and a worker among its services; saved at the end."""
     with local_cluster(config) as (local_config, worker):
         project.restore(local_config)
-        period = FilePeriod()
-        desk = Desk(local_config, read_only, period, changes)
-        stream = desk.file = FileStream(
+        files = PostFiles(inputs)
+        desk = Desk(local_config, read_only, changes, files)
+        stream = FileStream(
             local_config,
-            inputs,
-            period,
+            files,
             lambda: desk.mirrors.control,
             lambda: desk.changes.notify("health", "events", "matches", "labels"),
             lambda: desk.model.seed_set_digest,

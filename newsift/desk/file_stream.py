@@ -14,7 +14,6 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from newsift.desk.export import ProjectFiles
 from newsift.desk.period import FilePeriod
 from newsift.files.posts import FileMessages, share_read
 from newsift.operations.cluster_status import read_offsets
@@ -46,42 +45,46 @@ class FileProgress(msgspec.Struct, frozen=True):
     seconds_left: float | None = None
 
 
-class FileStream:
-    """Runs in a thread of its own."""
+class PostFiles:
+    """The files, the pass of their posts, and how far it is."""
 
-    def __init__(
-        self, config: Config, inputs: Sequence[FileMessages], period: FilePeriod,
-        control: Callable[[], ControlState], on_change: Callable[[], None],
-        seed_set: Callable[[], str | None] = lambda: None,
-    ) -> None:  # fmt: skip
-        """`seed_set` gives the digest of the seeds of `control`, or None if it never will."""
-        self._config, self._inputs, self._period = config, inputs, period
-        self._control = control
-        self._seed_set = seed_set
-        self._on_change, self._end = on_change, Event()
-        self._share = share_read(inputs)
+    def __init__(self, inputs: Sequence[FileMessages]) -> None:
+        self.inputs, self.period = inputs, FilePeriod()
         names = [file.name.rpartition("/")[2] for file in inputs]
-        self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        self.progress = FileProgress(self._name, "waiting")
-        self._has_reported_bad = False
+        self.name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        self.progress = FileProgress(self.name, "waiting")
         self._draw_lock = Lock()
         self._draw: tuple[str, int] | None = None  # the nonce, and how many posts at most
         self._drawn: tuple[list[Post], int] = [], 0
 
-    def project_files(self) -> ProjectFiles:
-        """For an export: the files to be read again, by another thread."""
-        inputs = [file.reopened() for file in self._inputs]
-        return ProjectFiles(inputs, self._period.latest.begin.get(self._config.topics.matches, {}))
+    def reopened(self) -> list[FileMessages]:
+        """The files from their beginning, for another thread."""
+        return [file.reopened() for file in self.inputs]
 
     def draw(self, nonce: str, most: int) -> tuple[list[Post], int]:
         """The first posts in the order of this draw, and the number of all; reads the files."""
         with self._draw_lock:
             if self._draw != (nonce, most):
-                inputs = [file.reopened() for file in self._inputs]
-                readings = (m.reading for batch in chain.from_iterable(inputs) for m in batch)
-                posts = (reading for reading in readings if isinstance(reading, Post))
+                messages = chain.from_iterable(chain.from_iterable(self.reopened()))
+                posts = (m.reading for m in messages if isinstance(m.reading, Post))
                 self._drawn, self._draw = draw_from_all(posts, nonce, most), (nonce, most)
             return self._drawn
+
+
+class FileStream:
+    """Publishes the posts, in a thread of its own."""
+
+    def __init__(
+        self, config: Config, files: PostFiles, control: Callable[[], ControlState],
+        on_change: Callable[[], None], seed_set: Callable[[], str | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """`seed_set` gives the digest of the seeds of `control`, or None if it never will."""
+        self._config, self._files, self._period = config, files, files.period
+        self._control = control
+        self._seed_set = seed_set
+        self._on_change, self._end = on_change, Event()
+        self._share = share_read(files.inputs)
+        self._has_reported_bad = False
 
     def run(self, end: Event) -> None:
         # Passes are told apart by the offset of their articles. Not by their digest: an article
@@ -132,7 +135,7 @@ class FileStream:
         began = last_report = time.monotonic()
         latest, posts, bad = self._period.latest, 0, 0
         first, last, now = inf, 0, now_ms()
-        for message in chain.from_iterable(chain.from_iterable(self._inputs)):
+        for message in chain.from_iterable(chain.from_iterable(self._files.inputs)):
             if isinstance(message.reading, Rejected):
                 bad += 1
             elif message.value:
@@ -149,18 +152,18 @@ class FileStream:
                     return
                 last_report, share = now_s, self._share(None)
                 left = (now_s - began) * (1 - share) / share if share else None
-                self._report(FileProgress(self._name, "reading", posts, bad, share, left))
+                self._report(FileProgress(self._files.name, "reading", posts, bad, share, left))
         outbox.settle()
         if bad and not self._has_reported_bad:
             self._has_reported_bad = True
-            notify(f"{self._name}: rows left out, as they could not be read: {bad:,}")
+            notify(f"{self._files.name}: rows left out, as they could not be read: {bad:,}")
         times = {"first": int(first) if last else 0, "last": last}
         self._period.latest = replace(latest, posts=posts, **times)
-        self._report(FileProgress(self._name, "matching", posts, bad, 1.0))
+        self._report(FileProgress(self._files.name, "matching", posts, bad, 1.0))
         if self._wait_for_worker(lag, 0):
             end = cluster.ends(self._config.topics.matches)
             self._period.latest = replace(self._period.latest, matches_end=end, done=True)
-            self._report(FileProgress(self._name, "matched", posts, bad, 1.0))
+            self._report(FileProgress(self._files.name, "matched", posts, bad, 1.0))
 
     def _wait_for_worker(self, lag: Callable[[], int], most: int) -> bool:
         """Until it has at most so many posts to match; False if it was stopped."""
@@ -170,5 +173,5 @@ class FileStream:
         return True
 
     def _report(self, progress: FileProgress) -> None:
-        self.progress = progress
+        self._files.progress = progress
         self._on_change()

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.file_stream import FileStream
+from newsift.desk.file_stream import PostFiles
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import Period
 from newsift.desk.post_fields import post_fields
@@ -257,10 +257,9 @@ class LabelQueues:
 
     def __init__(
         self, config: Config, mirrors: TopicMirrors, executor: DaemonExecutor,
-        period: Period, clock: Clock = time.monotonic,
-        file: Callable[[], FileStream | None] = lambda: None,
+        period: Period, clock: Clock = time.monotonic, files: PostFiles | None = None,
     ) -> None:  # fmt: skip
-        self._period, self._file = period, file
+        self._period, self._files = period, files
         self.labels = DeskLabels(config, mirrors)
         self._config, self._mirrors, self._executor = config, mirrors, executor
         self._clock, self._lock = clock, Lock()
@@ -374,12 +373,13 @@ class LabelQueues:
     def _any_queue(
         self, event: str, labels: Sequence[Label], profile: Profile | None
     ) -> FrozenQueue:
-        if (file := self._file()) is None:
+        if self._files is None:
             raise InputError("any: posts that do not match are kept of a file alone; judge matches")
         matches = self._mirrors.matches
         if matches.counts(event).left_out:
             raise InputError("any: not all matches are held; raise the event's threshold")
         nonce = any_nonce(labels, self._nonce)
-        posts, total = file.draw(nonce, DRAWN_POSTS * (1 + 2 * len(labels) // DRAWN_POSTS))
+        most = DRAWN_POSTS * (1 + 2 * len(labels) // DRAWN_POSTS)
+        posts, total = self._files.draw(nonce, most)
         rows = [row for story in matches.stories(event) for row in story.rows]
         return freeze_any_queue(posts, total, rows, QueueName(nonce, now_text()), profile)

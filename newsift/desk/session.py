@@ -4,7 +4,7 @@ from encoder.errors import InputError
 from newsift.desk.changes import Changes
 from newsift.desk.counting import EventCounts
 from newsift.desk.export import Exports
-from newsift.desk.file_stream import FileStream
+from newsift.desk.file_stream import PostFiles
 from newsift.desk.health import HealthMonitor
 from newsift.desk.labelling import LabelQueues
 from newsift.desk.mirrors import TopicMirrors
@@ -23,11 +23,13 @@ MAX_CALLS = 12
 
 class Desk:
     def __init__(
-        self, config: Config, read_only: bool = False, period: Period | None = None,
-        changes: Changes | None = None,
+        self, config: Config, read_only: bool = False, changes: Changes | None = None,
+        files: PostFiles | None = None,
     ) -> None:  # fmt: skip
-        self.config, self.read_only = config, read_only
-        self.period = period = period or StreamPeriod()
+        """The posts of `files` are its stream; else those of the topic are."""
+        self.config, self.read_only, self.files = config, read_only, files
+        self.period: Period = files.period if files else StreamPeriod()
+        period = self.period
         self.changes = changes = changes or Changes()
         self.executor = DaemonExecutor(MAX_CALLS)
         self.mirrors = mirrors = TopicMirrors(config, period, changes.notify)
@@ -37,7 +39,7 @@ class Desk:
         self.matches = mirrors.matches
         self.stream = StreamMonitor(config, period)
         self.scores = EventScores(self.matches, self.model)
-        self.queues = LabelQueues(config, mirrors, self.executor, period, file=lambda: self.file)
+        self.queues = LabelQueues(config, mirrors, self.executor, period, files=files)
         self.editor = SeedEditor(config)
         self.training = Training(
             config, self.model, mirrors, self.editor, self.executor,
@@ -45,7 +47,6 @@ class Desk:
         )  # fmt: skip
         self.counts = EventCounts(config, mirrors, period)
         self.exports = Exports(config)
-        self.file: FileStream | None = None  # whose posts are the stream, without Kafka
         self.health = HealthMonitor(config, mirrors.unread, lambda: len(mirrors.control.refused))
 
     @property

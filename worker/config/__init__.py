@@ -3,8 +3,7 @@
 Each section goes to the code that it configures: `kafka` to the clients, `stream` to the stream.
 """
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import combinations
 from pathlib import Path
@@ -200,10 +199,3 @@ class Config:
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(Config)
 KEYS = {name: section_keys(section) for name, section in SECTIONS.items()}
-
-
-def load_config(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Config:
-    """Read config.yaml (NEWSIFT_CONFIG, ./config.yaml, else the defaults) and the environment."""
-    from worker.config.load import load
-
-    return load(path, env).config

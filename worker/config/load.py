@@ -1,5 +1,6 @@
 """A strict reader of config.yaml and the environment: two levels, no repeated key, no YAML 1.1."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -127,6 +128,7 @@ class LoadedConfig:
 
 
 def load(path: Path | None, env: Mapping[str, str]) -> LoadedConfig:
+    """Read config.yaml (NEWSIFT_CONFIG, ./config.yaml, else the defaults) and the environment."""
     file = path or find_file(env)
     values = _from_file(file) if file else {}
     values |= _from_env(env)
@@ -137,6 +139,11 @@ def load(path: Path | None, env: Mapping[str, str]) -> LoadedConfig:
     names = [f"{section}.{key}" for section, keys in KEYS.items() for key in keys]
     origins = {name: values[name].origin if name in values else DEFAULT_ORIGIN for name in names}
     return LoadedConfig(Config(**sections), file, origins)
+
+
+def load_config(path: Path | None = None, env: Mapping[str, str] = os.environ) -> Config:
+    """As `load`, for whoever need not know where a value comes from."""
+    return load(path, env).config
 
 
 def find_file(env: Mapping[str, str]) -> Path | None:

@@ -12,7 +12,8 @@ from faust.types import TopicT
 from mode import CrashingSupervisor
 
 from encoder.errors import NewsiftError
-from worker.config import APP_ID, Config, load_config
+from worker.config import APP_ID, Config
+from worker.config.load import load_config
 from worker.errors import ConfigError
 from worker.memory import return_large_blocks
 from worker.process.command import Worker

@@ -53,7 +53,7 @@ def session(desk: Desk, _request: EmptyRequest) -> Json:
 
 @get_endpoint("/api/health", EmptyRequest)
 def health(desk: Desk, _request: EmptyRequest) -> Json:
-    return desk.health.summary() | {"file": desk.file.progress if desk.file else None}
+    return desk.health.summary() | {"file": desk.files.progress if desk.files else None}
 
 
 class EventsRequest(Struct, frozen=True):

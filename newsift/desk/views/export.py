@@ -1,6 +1,7 @@
 """Export: the matches of an event with the person's labels."""
 
 from newsift.desk.api import Attachment, EventRequest, get_endpoint
+from newsift.desk.export import ProjectFiles
 from newsift.desk.session import Desk
 from worker.kafka.reading import connected
 from worker.text import one_line, shorten
@@ -22,7 +23,10 @@ def matches(desk: Desk, request: ExportRequest) -> Attachment:
         if label.by == request.by
     }
     desk.require_settled()
-    files = desk.file.project_files() if desk.file else None
+    files = None
+    if desk.files:
+        begin = desk.files.period.matched_file(desk.config.topics.matches).begin
+        files = ProjectFiles(desk.files.reopened(), begin)
     content = desk.exports.matches_file(request.by, request.event, labels, files)
     return Attachment(file_name(request.event, "matches"), "text/csv; charset=utf-8", content)
 

@@ -88,19 +88,11 @@ class LabelRequest(Action, frozen=True, kw_only=True):
     id: str
     verdict: Verdict
 
-    @property
-    def post_id(self) -> PostId:
-        return self.platform, self.id
-
 
 class AnswerRequest(QueueAction, frozen=True, kw_only=True):
     platform: str
     id: str
     verdict: Verdict
-
-    @property
-    def post_id(self) -> PostId:
-        return self.platform, self.id
 
 
 class UndoRequest(QueueAction, frozen=True, kw_only=True):
@@ -126,7 +118,7 @@ def _outcome(state: dict[str, Any]) -> str:
 def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     """`problem` is the reason if the answer was not published; `other` a different answer."""
     queue = _session(desk, request)
-    outcome = queue.answer(request.post_id, request.verdict)
+    outcome = queue.answer((request.platform, request.id), request.verdict)
     return queue.state() | {
         "problem": outcome.problem,
         "other": outcome.other,
@@ -137,7 +129,7 @@ def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
 @post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)
 def correct(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     queue = _session(desk, request)
-    is_new = queue.correct(request.post_id, request.verdict)
+    is_new = queue.correct((request.platform, request.id), request.verdict)
     return queue.state() | {"published": is_new}
 
 
@@ -163,11 +155,10 @@ def label_match(desk: Desk, request: LabelRequest) -> bool:
     """
     check_names(event=request.event, by=request.by)
     desk.mirrors.require_current()  # a label that was drawn stays one
-    judge_labels = (
-        label for label in desk.mirrors.labels.event_labels(request.event) if label.by == request.by
-    )
-    current = next((label for label in judge_labels if label.post_id == request.post_id), None)
-    row = desk.matches.row(request.event, request.post_id)
+    post_id = request.platform, request.id
+    labels = desk.mirrors.labels.event_labels(request.event)
+    own = (label for label in labels if (label.by, label.post_id) == (request.by, post_id))
+    current, row = next(own, None), desk.matches.row(request.event, post_id)
     if current is not None and current.label == request.verdict:
         return False
     if current is not None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.fake_command import Command
-from worker.config import load_config
+from worker.config.load import load_config
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import ENDPOINTS
 from tests.broker.clients import PATIENCE_S, until
-from worker.config import load_config
+from worker.config.load import load_config
 
 DEADLINE_S = PATIENCE_S
 

@@ -11,8 +11,8 @@ import pytest
 
 from newsift.cli import desk as command
 from newsift.desk import file_stream
-from newsift.desk.file_stream import FileStream
-from newsift.desk.period import FilePass, FilePeriod
+from newsift.desk.file_stream import FileStream, PostFiles
+from newsift.desk.period import FilePass
 from newsift.desk.project import open_project
 from newsift.files.records import read_records
 from newsift.files.tables import FileOptions
@@ -39,7 +39,9 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
     read: list[int] = []
     end = Event()
 
-    period = FilePeriod()
+    inputs: Any = [SimpleNamespace(name="posts.csv")]
+    files = PostFiles(inputs)
+    period = files.period
 
     class Recorded(FileStream):
         def _begin(self, state: Any, _cluster: Any, done: bool) -> None:
@@ -60,9 +62,8 @@ def test_an_article_that_is_removed_and_added_again_meets_all_posts_again(
         return state
 
     monkeypatch.setattr(file_stream, "POLL_S", 0.001)
-    inputs: Any = [SimpleNamespace(name="posts.csv")]
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.0)
-    stream = Recorded(Config(), inputs, period, control, lambda: None)
+    stream = Recorded(Config(), files, control, lambda: None)
     stream.run(end)
     assert read == [1, 3]
 
@@ -79,16 +80,16 @@ def test_rows_that_cannot_be_read_are_reported_once(
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.5)
     monkeypatch.setattr(file_stream, "REPORT_S", -1.0)
     state: Any = SimpleNamespace(offset=1)
-    period = FilePeriod()
-    period.latest = FilePass(version=1, control_offset=1)
     inputs: Any = [File([[bad, bad]])]
-    stream = FileStream(Config(), inputs, period, lambda: state, lambda: None)
+    files = PostFiles(inputs)
+    files.period.latest = FilePass(version=1, control_offset=1)
+    stream = FileStream(Config(), files, lambda: state, lambda: None)
     outbox: Any = SimpleNamespace(settle=lambda: None)
     cluster: Any = SimpleNamespace(ends=lambda _topic: {0: 5})
     for _ in range(2):
         stream._publish(outbox, cluster, lambda: 0)
-    assert (period.is_settled(1), period.matches_end) == (True, {0: 5})
-    assert stream.progress.bad == 2
+    assert (files.period.is_settled(1), files.period.matches_end) == (True, {0: 5})
+    assert files.progress.bad == 2
     assert capsys.readouterr().err.count("could not be read: 2") == 1
 
 
@@ -104,15 +105,15 @@ def test_posts_are_sent_with_their_own_times() -> None:
     class File(list[Any]):
         name, size, is_file = "posts.csv", 0, False
 
-    period = FilePeriod()
-    period.latest = FilePass(version=1, control_offset=1)
     state: Any = SimpleNamespace(offset=1)
     inputs: Any = [File([posts])]
-    stream = FileStream(Config(), inputs, period, lambda: state, lambda: None)
-    stream._publish(outbox, cluster, lambda: 0)
+    files = PostFiles(inputs)
+    files.period.latest = FilePass(version=1, control_offset=1)
+    FileStream(Config(), files, lambda: state, lambda: None)._publish(outbox, cluster, lambda: 0)
+    latest = files.period.latest
     assert sent[:3] == [later, day, 0]
     assert sent[3] <= now_ms()
-    assert (period.latest.first, period.latest.last, period.latest.posts) == (day, sent[3], 4)
+    assert (latest.first, latest.last, latest.posts) == (day, sent[3], 4)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_posts_wait_until_the_worker_matches_with_the_new_articles(
     inputs: Any = [SimpleNamespace(name="posts.csv")]
     monkeypatch.setattr(file_stream, "share_read", lambda _inputs: lambda _at: 0.0)
     state: Any = None
-    stream = FileStream(Config(), inputs, FilePeriod(), lambda: state, lambda: None, lambda: "new")
+    stream = FileStream(Config(), PostFiles(inputs), lambda: state, lambda: None, lambda: "new")
     pauses: list[float] = []
     end: Any = SimpleNamespace(wait=lambda seconds: pauses.append(seconds))
     stream._end = end

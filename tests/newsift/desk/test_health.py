@@ -20,7 +20,7 @@ from tests.newsift.desk.desk_client import call, open_desk
 from tests.newsift.desk.match_records import HOSTILE
 from tests.newsift.worker_web import answering, worker_web
 from tests.worker.command_topics import POSTS, SEEDS, Kafka
-from worker.config import load_config
+from worker.config.load import load_config
 from worker.metrics.address_file import WorkerAddress
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health

@@ -28,7 +28,7 @@ from tests.broker.clients import until
 from tests.worker.command_topics import LABELS, MATCHES, Kafka
 from tests.worker.judged_matches import LabelRecords, drawn, match
 from tests.worker.small_encoder import Mail
-from worker.config import load_config
+from worker.config.load import load_config
 from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, TopicReader, connected
 from worker.posts.outcome import Post, PostId

@@ -23,7 +23,8 @@ from tests.newsift.desk.match_records import label
 from tests.worker.command_topics import MATCHES, PARTITIONS, SEEDS, Kafka
 from tests.worker.judged_matches import match
 from tests.worker.small_encoder import same, value
-from worker.config import Config, load_config
+from worker.config import Config
+from worker.config.load import load_config
 from worker.errors import BrokerError
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader, connected
 from worker.seeds.state import ControlState, parse_control_state

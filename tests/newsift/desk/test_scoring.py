@@ -32,7 +32,8 @@ from tests.newsift.desk.match_records import HOUR, moment, topic
 from tests.worker.command_topics import POSTS, Kafka
 from tests.worker.event_profiles import profile_of
 from tests.worker.small_encoder import Mail
-from worker.config import Config, DeskConfig, KafkaConfig, load_config
+from worker.config import Config, DeskConfig, KafkaConfig
+from worker.config.load import load_config
 from worker.kafka.reading import connected
 from worker.match.near import Edges, NearAnswer, NearMiss, NearMisses, NearMissRows, Stratum
 from worker.match.pipeline import Pipeline

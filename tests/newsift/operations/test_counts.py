@@ -19,7 +19,7 @@ from tests.worker.command_topics import MATCHES, Kafka
 from tests.worker.event_profiles import profile
 from tests.worker.judged_matches import LabelRecords, drawn, match
 from tests.worker.small_encoder import Mail
-from worker.config import load_config
+from worker.config.load import load_config
 from worker.kafka.reading import connected
 from worker.posts.outcome import Post
 from worker.posts.times import LAST_MS, milliseconds

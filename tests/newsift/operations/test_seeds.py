@@ -20,7 +20,7 @@ from tests.broker.clients import admin, create
 from tests.worker.command_topics import SEEDS, Kafka
 from tests.worker.event_profiles import profile_value
 from tests.worker.small_encoder import ARTICLES, Mail, value
-from worker.config import load_config
+from worker.config.load import load_config
 from worker.errors import ConflictError
 from worker.kafka.reading import connected
 from worker.seeds.state import ControlReducer, parse_control_state

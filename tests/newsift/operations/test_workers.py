@@ -9,7 +9,8 @@ import pytest
 
 from newsift.operations.workers import WorkerIdentity, http_get, own_workers, worker_addresses
 from tests.newsift.worker_web import answering, dripping, worker_web
-from worker.config import Config, KafkaConfig, load_config
+from worker.config import Config, KafkaConfig
+from worker.config.load import load_config
 from worker.metrics.address_file import WorkerAddress, read_addresses, write_address
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health

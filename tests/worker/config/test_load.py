@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.config import KEYS, Config, KafkaConfig, TopicsConfig, load_config
-from worker.config.load import load
+from worker.config import KEYS, Config, KafkaConfig, TopicsConfig
+from worker.config.load import load, load_config
 from worker.config.secret import Secret
 from worker.config.text import render_config, to_values
 from worker.errors import ConfigError

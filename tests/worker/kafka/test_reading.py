@@ -6,7 +6,7 @@ from kafka import KafkaConsumer
 
 from tests.broker.clients import admin, create
 from tests.worker.command_topics import PARTITIONS, POSTS, Kafka
-from worker.config import load_config
+from worker.config.load import load_config
 from worker.errors import ConflictError
 from worker.kafka import reading
 from worker.kafka.reading import connected

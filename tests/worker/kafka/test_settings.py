@@ -13,7 +13,8 @@ import kafka
 import kafka.errors
 import pytest
 
-from worker.config import Config, load_config
+from worker.config import Config
+from worker.config.load import load_config
 from worker.errors import AccessError, BrokerError, ConfigError
 from worker.kafka.settings import (
     aiokafka_settings,

@@ -7,7 +7,8 @@ import kafka.errors
 import pytest
 
 from newsift.broker.server import running
-from worker.config import Config, TopicsConfig, load_config
+from worker.config import Config, TopicsConfig
+from worker.config.load import load_config
 from worker.errors import AccessError, ConfigError
 from worker.kafka.rules import (
     ActualTopic,
