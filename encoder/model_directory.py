@@ -8,7 +8,6 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,8 +29,8 @@ from encoder.support.named import VOCABULARY
 from encoder.support.readonly import frozen
 from encoder.text.vocabulary import VOCABULARIES, Vocabulary, WordPiece
 
-KIND = "newsift.model/"
-FORMAT = f"{KIND}4"
+FORMAT_PREFIX = "newsift.model/"
+FORMAT = f"{FORMAT_PREFIX}4"
 MANIFEST = "manifest.json"
 WEIGHTS, IDF = "model.safetensors.gz", "idf.safetensors"
 BACKGROUND, CHECK = "background.safetensors.gz", "check.safetensors"
@@ -40,13 +39,14 @@ STAR, STAR_CHECK = "star.safetensors.gz", "check-star.safetensors"
 REQUIRED_FILES = {WEIGHTS, VOCABULARY, BACKGROUND, CHECK}
 ALL_FILES = {MANIFEST, *REQUIRED_FILES, IDF, ARTICLE_CHECK, STAR, STAR_CHECK}
 PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
-MANIFEST_BYTES = 2**20
-GZIP = zlib.MAX_WBITS | 16  # the form of compressed files
-FILE_BYTES = 2**31
+MAX_MANIFEST_BYTES = 2**20
+GZIP_WBITS = zlib.MAX_WBITS | 16  # in the words of zlib
+MAX_FILE_BYTES = 2**31
+Arrays = dict[str, NDArray[Any]]
 
 
 class FileFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    bytes: Annotated[int, msgspec.Meta(ge=0, le=FILE_BYTES)]
+    bytes: Annotated[int, msgspec.Meta(ge=0, le=MAX_FILE_BYTES)]
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -67,8 +67,9 @@ class Manifest(msgspec.Struct, frozen=True):
         if self.star is not None:
             files.add(STAR)
             checks.add(STAR_CHECK)
-        if odd := (self.files.keys() ^ files) - {IDF} or self.checks.keys() ^ checks:
-            raise ValueError(f"{', '.join(sorted(odd))} is missing, or is not a file of a model")
+        if different := (self.files.keys() ^ files) - {IDF} or self.checks.keys() ^ checks:
+            names = ", ".join(sorted(different))
+            raise ValueError(f"{names} is missing, or is not a file of a model")
 
 
 def digest_of(manifest: Mapping[str, Any]) -> str:
@@ -85,18 +86,11 @@ def facts_of(files: Mapping[str, bytes]) -> dict[str, dict[str, int | str]]:
     }
 
 
-def read_directory(folder: Path) -> tuple[Manifest, dict[str, bytes]]:
-    """Read a model directory; every file is checked against the manifest."""
-    manifest = read_manifest(folder)
-    facts = manifest.files | manifest.checks
-    return manifest, {name: _read_file(folder / name, facts[name]) for name in facts}
-
-
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a model directory and check its digest."""
     file = folder / MANIFEST
     try:
-        content = msgspec.json.decode(read_regular(file, MANIFEST_BYTES))
+        content = msgspec.json.decode(read_regular(file, MAX_MANIFEST_BYTES))
         version = content.get("format") if isinstance(content, dict) else None
         if version != FORMAT:
             fault = f"format {version!r}, not {FORMAT!r}; train it again, or upgrade newsift"
@@ -128,9 +122,6 @@ def _read_file(file: Path, facts: FileFacts) -> bytes:
             f"{file}: wrong digest, the file is another model's or damaged; restore it"
         )
     return content
-
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,7 +235,11 @@ def write_directory(path: Path, files: Mapping[str, bytes], manifest: Mapping[st
             new = Path(staging) / "new"
             new.mkdir()
             if path.exists():
-                shutil.copytree(path, new, True, partial(_names_of_model, path), dirs_exist_ok=True)
+                replaced = {str(path): ALL_FILES}  # in subfolders nothing is
+                shutil.copytree(
+                    path, new, symlinks=True, dirs_exist_ok=True,
+                    ignore=lambda folder, _: replaced.get(folder, set()),
+                )  # fmt: skip
             for name, content in {**files, MANIFEST: manifest_bytes}.items():
                 with (new / name).open("xb") as file:
                     file.write(content)
@@ -260,15 +255,11 @@ def refuse_other_folder(path: Path) -> None:
     if not path.exists():
         return
     try:
-        content = msgspec.json.decode(read_regular(path / MANIFEST, MANIFEST_BYTES))
+        content = msgspec.json.decode(read_regular(path / MANIFEST, MAX_MANIFEST_BYTES))
     except (OSError, RecursionError, msgspec.MsgspecError):
         content = None
-    if not isinstance(content, dict) or not str(content.get("format")).startswith(KIND):
+    if not isinstance(content, dict) or not str(content.get("format")).startswith(FORMAT_PREFIX):
         raise ModelError(f"{path}: exists and is not a model directory; name another place")
-
-
-def _names_of_model(path: Path, folder: str, _names: list[str]) -> set[str]:
-    return ALL_FILES if Path(folder) == path else set()
 
 
 def _swap(new: Path, path: Path, aside: Path) -> None:
@@ -286,9 +277,11 @@ def _swap(new: Path, path: Path, aside: Path) -> None:
 
 
 def read_model(path: str | Path) -> Model:
-    """Read a model directory; a ModelError names the file and the remedy."""
+    """Read a model directory; every file is checked against the manifest."""
     path = Path(path)
-    manifest, files = read_directory(path)
+    manifest = read_manifest(path)
+    facts = manifest.files | manifest.checks
+    files = {name: _read_file(path / name, facts[name]) for name in facts}
     try:
         return _model(manifest, files)
     except (SafetensorError, KeyError, TypeError, ValueError, zlib.error) as error:
@@ -298,8 +291,8 @@ def read_model(path: str | Path) -> Model:
 def _contents(model: Model) -> dict[str, bytes]:
     rows = model.background.read.lexical
     background: Arrays = {
-        **_rounded("skim", model.background.skim),
-        **(_rounded("read", model.background.read) if model.star else {}),
+        **_quantised("skim", model.background.skim),
+        **(_quantised("read", model.background.read) if model.star else {}),
         "lexical.indptr": rows.indptr,
         "lexical.slots": rows.slots,
         "lexical.weights": rows.weights.astype(np.float16),
@@ -320,19 +313,19 @@ def _contiguous(tensors: Mapping[str, NDArray[Any]]) -> Arrays:
 
 def _packed(tensors: Arrays) -> bytes:
     """Codes take less than eight bits each when they are compressed; they never repeat."""
-    pack = zlib.compressobj(wbits=GZIP, strategy=zlib.Z_HUFFMAN_ONLY)
+    pack = zlib.compressobj(wbits=GZIP_WBITS, strategy=zlib.Z_HUFFMAN_ONLY)
     return pack.compress(save(tensors)) + pack.flush()
 
 
 def _unpacked(files: Mapping[str, bytes], name: str) -> Arrays:
-    unpack = zlib.decompressobj(GZIP)
-    content = unpack.decompress(files[name], FILE_BYTES)
+    unpack = zlib.decompressobj(GZIP_WBITS)
+    content = unpack.decompress(files[name], MAX_FILE_BYTES)
     if not unpack.eof or unpack.unused_data:
-        raise InputError(f"{name}: is no whole gzip of at most {FILE_BYTES} bytes")
+        raise InputError(f"{name}: is no whole gzip of at most {MAX_FILE_BYTES} bytes")
     return load(content)
 
 
-def _rounded(name: str, rows: Embeddings) -> Arrays:
+def _quantised(name: str, rows: Embeddings) -> Arrays:
     codes, scales = quantise_rows(rows.dense)
     return {f"{name}.int8": codes, f"{name}.scale": scales}
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from encoder.errors import InputError
 from encoder.model.star_settings import BUCKETS, POSITIONS, StarSettings
 
-Shape = tuple[int, ...]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StarWeights:
@@ -22,10 +20,12 @@ class StarWeights:
 
     def __post_init__(self) -> None:
         if self.settings.adaptive:
-            raise InputError("star: its attention is α-entmax, which no reader of stored stars has")
-        shapes = star_shapes(self.settings)
-        if odd := set(self.tensors) ^ set(shapes):
-            raise InputError(f"star: unknown or missing tensor {', '.join(sorted(odd))}")
+            raise InputError(
+                "star, adaptive: true: no reader of stored stars has α-entmax; train with softmax"
+            )
+        shapes = tensor_shapes(self.settings)
+        if different := set(self.tensors) ^ set(shapes):
+            raise InputError(f"star: unknown or missing tensor {', '.join(sorted(different))}")
         for name, shape in shapes.items():
             value = self.tensors[name]
             kind = "int8" if name.endswith("codes") else "float32"
@@ -41,10 +41,9 @@ class StarWeights:
         return self.tensors[name]
 
 
-def star_shapes(settings: StarSettings) -> dict[str, Shape]:
-    """The name and shape of every tensor of a star with these settings."""
+def tensor_shapes(settings: StarSettings) -> dict[str, tuple[int, ...]]:
     width, inner = settings.width, settings.inner
-    shape_of: dict[str, Shape] = {
+    shape_of: dict[str, tuple[int, ...]] = {
         "tokens.codes": (settings.vocabulary, width),
         "tokens.scales": (settings.vocabulary,),
         "positions.weight": (POSITIONS, width),
@@ -54,13 +53,13 @@ def star_shapes(settings: StarSettings) -> dict[str, Shape]:
     norms = ["norm"]
     products = {} if settings.bridge is None else {"bridge": (width, width)}
     for number in range(settings.layers):
-        own = f"layers.{number}"
-        norms += [f"{own}.attention_norm", f"{own}.norm"]
+        layer = f"layers.{number}"
+        norms += [f"{layer}.attention_norm", f"{layer}.norm"]
         products |= {
-            f"{own}.attention.query_key_value": (width, 3 * width),
-            f"{own}.attention.output": (width, width),
-            f"{own}.widen": (width, inner),
-            f"{own}.narrow": (inner, width),
+            f"{layer}.attention.query_key_value": (width, 3 * width),
+            f"{layer}.attention.output": (width, width),
+            f"{layer}.widen": (width, inner),
+            f"{layer}.narrow": (inner, width),
         }
     for name in norms:
         shape_of |= {f"{name}.weight": (width,), f"{name}.bias": (width,)}

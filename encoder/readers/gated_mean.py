@@ -12,7 +12,7 @@ from numpy import float32
 from encoder.errors import InputError
 from encoder.model.config import MAX_TOKENS, Side
 from encoder.model.weights import CODES, F32, I8, I32, I64, SCALES, Weights, position_buckets
-from encoder.readers.validate import refuse_outside
+from encoder.readers.validate import check_tokens
 from encoder.support.jit import jit
 from encoder.support.pointers import pointers_to, prefetch
 from encoder.support.readonly import fixed
@@ -98,7 +98,7 @@ class GatedMeanKernel:
 def validate_tokens(ids: I32, offsets: I64, vocabulary: int) -> tuple[I32, I64]:
     """Validate texts for compiled code, which does not check indices."""
     ids, offsets = fixed(np.asarray(ids, np.int32)), fixed(np.asarray(offsets, np.int64))
-    refuse_outside(ids, offsets, vocabulary)
+    check_tokens(ids, offsets, vocabulary)
     longest = np.diff(offsets).max(initial=0)
     if longest > MAX_TOKENS:
         raise InputError(f"a text of {longest} tokens; cut it to {MAX_TOKENS}")

@@ -14,7 +14,7 @@ from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.siamese import Siamese
 from encoder.model.weights import F32, I32, I64, Weights
-from encoder.readers.validate import refuse_outside
+from encoder.readers.validate import check_tokens
 from encoder.support.threads import PerProcess
 
 TOKENS_AT_ONCE = {"cuda": 2**15, "cpu": 2**11}  # the CPU's fit its cache
@@ -35,7 +35,7 @@ class TorchBackend:
 
     def forward(self, ids: I32, offsets: I64, side: Side) -> F32:
         """y [n, d], not normalised, of the texts ids[offsets[i] : offsets[i + 1]]."""
-        refuse_outside(ids, offsets, self._vocabulary)
+        check_tokens(ids, offsets, self._vocabulary)
         y, first = np.zeros((len(offsets) - 1, self._dim), np.float32), 0
         with self._lock.get(), torch.inference_mode():
             while first < len(y):

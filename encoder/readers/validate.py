@@ -1,4 +1,4 @@
-"""The input checks of a backend: token ids and the offsets of texts."""
+"""The check of token ids before compiled code or a GPU uses them as indices."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ from encoder.errors import InputError
 from encoder.model.weights import I32, I64
 
 
-def refuse_outside(ids: I32, offsets: I64, vocabulary: int) -> None:
-    """Raise InputError for ids outside the vocabulary, or invalid offsets."""
+def check_tokens(ids: I32, offsets: I64, vocabulary: int) -> None:
+    """Raise InputError if text i is not ids[offsets[i] : offsets[i + 1]] of the vocabulary."""
     lengths = np.diff(offsets)
     if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(ids) or (lengths < 0).any():
         raise InputError(f"offsets: must rise from 0 to the number of ids, {len(ids)}")

@@ -19,8 +19,8 @@ from encoder.errors import InputError, ModelError
 from encoder.model_directory import (
     BACKGROUND,
     CHECK,
-    FILE_BYTES,
-    MANIFEST_BYTES,
+    MAX_FILE_BYTES,
+    MAX_MANIFEST_BYTES,
     Model,
     digest_of,
     read_model,
@@ -311,15 +311,15 @@ def test_pipes_devices_and_huge_files_are_not_read(
 def test_files_above_the_limit_are_refused_whatever_the_manifest_states(folder: Path) -> None:
     file = folder / "model.safetensors.gz"
     with file.open("wb") as held:
-        held.truncate(FILE_BYTES + 1)
+        held.truncate(MAX_FILE_BYTES + 1)
 
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"][file.name]["bytes"] = FILE_BYTES + 1
+    manifest["files"][file.name]["bytes"] = MAX_FILE_BYTES + 1
     manifest["digest"] = digest_of(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert f"Expected `int` <= {FILE_BYTES}" in refusal(folder)
-    (folder / "manifest.json").write_bytes(b" " * (MANIFEST_BYTES + 1))
-    assert f"larger than {MANIFEST_BYTES} bytes" in refusal(folder)
+    assert f"Expected `int` <= {MAX_FILE_BYTES}" in refusal(folder)
+    (folder / "manifest.json").write_bytes(b" " * (MAX_MANIFEST_BYTES + 1))
+    assert f"larger than {MAX_MANIFEST_BYTES} bytes" in refusal(folder)
 
 
 def test_a_file_may_be_a_link_to_one(folder: Path) -> None:

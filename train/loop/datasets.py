@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from encoder.embeddings import unit_rows
-from encoder.model.weights import I32, I64
+from encoder.model.weights import I64
 from encoder.score.lexical import SparseRows
 from encoder.text.tokenizer import Tokenizer, Tokens
 from train.data.corpus import Corpus
 from train.data.readers import TrainingArticle, story_key
-from train.loop.token_rows import Flat
+from train.loop.token_rows import TokenBatch
 from train.teacher.star import StarTeacher
 
 MIN_TOKENS = 3  # shorter texts lose no tokens
@@ -34,18 +34,18 @@ class Dataset:
     def words(self) -> SparseRows:
         return self.tokens.lexical
 
-    def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> Flat:
+    def take(self, drop: float, rng: np.random.Generator, cap: int | None = None) -> TokenBatch:
         """Return the first `cap` tokens of each text, with random tokens dropped."""
         texts = np.split(self.tokens.ids, self.tokens.offsets[1:-1])[: len(self)]
         texts = [ids[:cap] for ids in texts]
         if drop:
             texts = [x[rng.random(len(x)) >= drop] if len(x) > MIN_TOKENS else x for x in texts]
-        return flat(texts)
+        return TokenBatch.join(texts)
 
 
 def concat_rows(*parts: tuple[Dataset, I64]) -> Dataset:
     """Concatenate rows of several datasets."""
-    ids = flat([
+    ids = TokenBatch.join([
         dataset.tokens.ids[dataset.tokens.offsets[i] : dataset.tokens.offsets[i + 1]]
         for dataset, indices in parts
         for i in indices
@@ -105,9 +105,3 @@ def make_datasets(texts: Corpus, reader: Tokenizer, teacher: StarTeacher | None)
         np.array(own, np.int64).reshape(-1, 2),
         np.array([at[title] for title, _ in with_title], np.int64),
     )
-
-
-def flat(parts: Sequence[I32]) -> Flat:
-    """Concatenate lists of ids."""
-    ends = np.cumsum([0, *map(len, parts)]).astype(np.int64)
-    return Flat(np.concatenate([np.zeros(0, np.int32), *parts]), ends)

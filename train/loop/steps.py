@@ -14,8 +14,8 @@ from torch import Tensor
 from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.weights import I64
-from train.loop.datasets import Dataset, Datasets, concat_rows, flat
-from train.loop.token_rows import StepRows, TokenTable
+from train.loop.datasets import Dataset, Datasets, concat_rows
+from train.loop.token_rows import StepRows, TokenBatch, TokenTable
 from train.recipe import KINDS, TEACHER, Recipe
 
 NEVER = -1e4
@@ -157,7 +157,7 @@ class BatchSampler:
         size = batches.article_size if kind == "articles" else batches.post_size
         as_posts = kind in ("posts", "sentences")
         dataset = concat_rows((every, sample(rng, len(every), size)))
-        rows = table.rows(dataset.take(batches.drop, rng))
+        rows = StepRows(table, [dataset.take(batches.drop, rng)])
         vectors = rows.embed(0, Side.POST if as_posts else Side.ARTICLE)
         assert dataset.teacher is not None
         teacher, losses = self._project(dataset.teacher).to(vectors.device), self.recipe.losses
@@ -183,10 +183,10 @@ class BatchSampler:
         posts, stories, own = self._draw_pairs(rng)
         cap = CAPS[rng.integers(len(CAPS))]
         if self.recipe.articles == TEACHER:
-            rows = table.rows(posts.take(drop, rng))
+            rows = StepRows(table, [posts.take(drop, rng)])
             read = self._article_vectors(stories, np.arange(len(stories)))
         else:
-            rows = table.rows(posts.take(drop, rng), stories.take(drop, rng, cap))
+            rows = StepRows(table, [posts.take(drop, rng), stories.take(drop, rng, cap)])
             read = rows.embed(1, Side.ARTICLE)
         vectors = rows.embed(0, Side.POST)
         score = vectors @ read.to(vectors.device).T
@@ -237,7 +237,7 @@ class BatchSampler:
             start = rng.integers(len(ids) - width)
             cut.append(ids[start : start + width])
             rest.append(np.delete(ids, np.s_[start : start + width]))
-        rows = table.rows(flat(cut), flat(rest))
+        rows = StepRows(table, [TokenBatch.join(cut), TokenBatch.join(rest)])
         own = np.eye(len(dataset), dtype=np.bool_)
         score = rows.embed(0, Side.POST) @ rows.embed(1, Side.ARTICLE).T
         loss = contrastive(batch_of(score, own, dataset), losses.temperature)

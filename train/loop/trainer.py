@@ -91,13 +91,13 @@ class Trainer:
         self._refuse(step.kind, "loss", step.loss)
         self._adam.zero_grad()
         step.loss.backward()  # type: ignore[no-untyped-call]
-        length = nn.utils.clip_grad_norm_(self._table.rest.values(), self.recipe.steps.clip)
+        length = nn.utils.clip_grad_norm_(self._table.other_parameters.values(), steps.clip)
         self._refuse(step.kind, "gradient", length + step.rows.gradient_sum())
         scale = schedule(steps, self.progress.step)
         for group, rate in zip(self._adam.param_groups, self._rates, strict=True):
             group["lr"] = rate * scale
         self._adam.step()
-        step.rows.step(self.recipe.steps.table_rate * scale)
+        step.rows.step(steps.table_rate * scale)
         self.progress.step += 1
         self.progress.losses.setdefault(step.kind, []).append(step.loss.item())
         self._update_average()
@@ -117,7 +117,7 @@ class Trainer:
             return
         self.progress.average_count += 1
         for name, value in self.model.named_parameters():
-            if name in self._table.rest or name in TABLES:
+            if name in self._table.other_parameters or name in TABLES:
                 mean = self._average.setdefault(name, torch.zeros_like(value))
                 mean += (value.detach() - mean) / self.progress.average_count
 
@@ -201,9 +201,9 @@ class Trainer:
 
 def parameter_groups(table: TokenTable, steps: Steps) -> list[dict[str, Any]]:
     """Return the parameters except the tables, each with its rate."""
-    rest = table.rest or {"": nn.Parameter(torch.zeros(0))}  # an encoder may have only tables
+    nothing = {"": nn.Parameter(torch.zeros(0))}  # an encoder may have only tables
     groups = []
-    for name, parameter in rest.items():
+    for name, parameter in (table.other_parameters or nothing).items():
         of_star = name.startswith(STAR_PREFIXES)
         rate = (steps.star_rate or steps.rate) if of_star else steps.rate
         groups.append({"params": [parameter], "lr": rate})

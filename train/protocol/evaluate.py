@@ -11,8 +11,8 @@ from encoder.model.weights import F32
 from encoder.support.files import cache_root
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows, Split, split_of_event, story_key
+from train.loop.bf16 import bf16_autocast
 from train.loop.progress import ProgressLog
-from train.loop.token_rows import bf16_autocast
 from train.model.encoders import is_baseline, read_baseline
 from train.protocol import peers
 from train.protocol.metrics import (

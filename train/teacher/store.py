@@ -20,26 +20,25 @@ class VectorStore:
 
     def __init__(self, folder: Path, width: int) -> None:
         self.folder, self.width = folder, width
-        self._keys, self._vectors = folder / "keys", folder / "vectors"
+        self._keys_file, self._vectors_file = folder / "keys", folder / "vectors"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._keys.touch()
-            self._vectors.touch()
-            stored_width = folder / "width"
-            if not stored_width.exists():
-                write_atomically(stored_width, str(width).encode())
-            actual = stored_width.read_text()
+            self._keys_file.touch()
+            self._vectors_file.touch()
+            width_file = folder / "width"
+            if not width_file.exists():
+                write_atomically(width_file, str(width).encode())
+            stored_width = width_file.read_text()
+            keys = self._keys_file.read_bytes()
         except OSError as error:
             raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
-        if actual != str(width):
+        if stored_width != str(width):
             raise InputError(
-                f"{folder}: holds another teacher's vectors, {actual[:9]} wide, not {width}; name "
-                "another folder"
+                f"{folder}: holds another teacher's vectors, {stored_width[:9]} wide, not {width}; "
+                "name another folder"
             )
-        keys = self._keys.read_bytes()
-        self._rows = {
-            keys[i * KEY_BYTES : (i + 1) * KEY_BYTES]: i for i in range(self._entry_count())
-        }
+        count = self._entry_count(len(keys))  # of what was read: another process may add
+        self._rows = {keys[i * KEY_BYTES : (i + 1) * KEY_BYTES]: i for i in range(count)}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -49,22 +48,22 @@ class VectorStore:
         return [text for text in dict.fromkeys(texts) if text_key(text) not in self._rows]
 
     def add(self, texts: Sequence[str], vectors: F32) -> None:
-        """Store the vectors [n, width] of new texts."""
+        """Store the vectors [n, width] of distinct texts that have none."""
         if vectors.shape != (len(texts), self.width):
             raise InputError(
                 f"vectors: shape {list(vectors.shape)}, expected {[len(texts), self.width]}"
             )
-        names = [text_key(text) for text in texts]
+        keys = [text_key(text) for text in texts]
         try:
-            with self._keys.open("ab") as keys, self._vectors.open("ab") as values:
-                fcntl.flock(keys, fcntl.LOCK_EX)
-                self._truncate()
-                values.write(vectors.astype(np.float16).tobytes())
-                values.flush()
-                keys.write(b"".join(names))
+            with self._keys_file.open("ab") as to_keys, self._vectors_file.open("ab") as to_vectors:
+                fcntl.flock(to_keys, fcntl.LOCK_EX)
+                self._drop_incomplete()
+                to_vectors.write(vectors.astype(np.float16).tobytes())
+                to_vectors.flush()
+                to_keys.write(b"".join(keys))
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from error
-        self._rows |= {name: len(self._rows) + i for i, name in enumerate(names)}
+        self._rows |= {key: len(self._rows) + i for i, key in enumerate(keys)}
 
     def get(self, texts: Sequence[str]) -> F32:
         """Return the vectors [n, width]; a text without one raises InputError."""
@@ -78,20 +77,20 @@ class VectorStore:
                 f"{self.folder}: {count:,} texts have no vector from the teacher; run "
                 "`python -m train.transformer.embed` to its end"
             ) from None
-        vectors = np.memmap(self._vectors, np.float16, "r", shape=(len(self), self.width))
+        vectors = np.memmap(self._vectors_file, np.float16, "r", shape=(len(self), self.width))
         return vectors[rows].astype(np.float32)
 
-    def _entry_count(self) -> int:
+    def _entry_count(self, key_bytes: int) -> int:
         """Count the complete entries."""
-        bytes_each = ((self._keys, KEY_BYTES), (self._vectors, 2 * self.width))
-        return min(file.stat().st_size // size for file, size in bytes_each)
+        vector_bytes = self._vectors_file.stat().st_size
+        return min(key_bytes // KEY_BYTES, vector_bytes // (2 * self.width))
 
-    def _truncate(self) -> None:
-        """Truncate incomplete entries; raise InputError if another process has added entries."""
-        if self._entry_count() != len(self):
+    def _drop_incomplete(self) -> None:
+        """Cut off what a crash left; raise InputError if another process has added entries."""
+        if self._entry_count(self._keys_file.stat().st_size) != len(self):
             raise InputError(f"{self.folder}: another process adds to it; start again after it")
-        os.truncate(self._keys, len(self) * KEY_BYTES)
-        os.truncate(self._vectors, len(self) * 2 * self.width)
+        os.truncate(self._keys_file, len(self) * KEY_BYTES)
+        os.truncate(self._vectors_file, len(self) * 2 * self.width)
 
 
 def text_key(text: str) -> bytes:

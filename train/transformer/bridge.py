@@ -8,7 +8,7 @@ from torch import Tensor
 
 from encoder.errors import InputError
 from encoder.model.star_transformer import StarTransformer
-from train.loop.token_rows import bf16_autocast
+from train.loop.bf16 import bf16_autocast
 
 RIDGE = 0.01  # times the mean square of a channel
 

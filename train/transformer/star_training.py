@@ -29,8 +29,8 @@ from train.command import run_command
 from train.data.blocks import blocks_of
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
+from train.loop.bf16 import bf16_autocast
 from train.loop.checkpoint import Checkpoint
-from train.loop.token_rows import bf16_autocast
 from train.transformer.bridge import bridge_after, fit_bridge
 from train.transformer.mpnet import (
     BATCH_TOKENS,

@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from encoder.model.config import AstConfig, Side
 from train.loop.dev import decisive
 from train.loop.steps import Step
-from train.loop.token_rows import AT_ONCE, VECTORS, Flat, RowAdam, TokenTable
+from train.loop.token_rows import TOKENS_AT_ONCE, VECTORS, RowAdam, StepRows, TokenBatch, TokenTable
 from train.loop.trainer import RunFolder, Trainer, schedule
 from train.model.encoders import make_encoder
 from train.model.export import text_blocks
@@ -41,8 +41,8 @@ class Towards:
             raise Crash
         self.drawn += 1
         rng = np.random.default_rng([5, number])
-        batch = Flat(rng.integers(0, 20, 12).astype(np.int32), np.array([0, 5, 12]))
-        rows = table.rows(batch)
+        batch = TokenBatch(rng.integers(0, 20, 12).astype(np.int32), np.array([0, 5, 12]))
+        rows = StepRows(table, [batch])
         loss = (1 - rows.embed(0, Side.POST) @ TARGET).mean()
         if number == self.nan_at and self.spoilt == "loss":
             loss = loss * torch.nan
@@ -224,8 +224,8 @@ def test_rows_learn_like_torchs_adam() -> None:
 
 
 def test_rows_have_the_gradients_of_a_whole_table() -> None:
-    batch = Flat(np.array([3, 7, 3, 11, 0], np.int32), np.array([0, 3, 5]))
-    rows = TokenTable(fresh()).rows(batch)
+    batch = TokenBatch(np.array([3, 7, 3, 11, 0], np.int32), np.array([0, 3, 5]))
+    rows = StepRows(TokenTable(fresh()), [batch])
     (rows.embed(0, Side.ARTICLE) @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
     model = fresh()
     result = model(torch.tensor([3, 7, 3, 11, 0]), torch.tensor([0, 3, 5]), Side.ARTICLE)
@@ -251,11 +251,11 @@ def test_blocks_hold_every_text_once_and_not_too_many_tokens(lengths: list[int],
 
 
 def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = Flat(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
+    batch = TokenBatch(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
     made = []
     for at_once in (4, 100):
-        monkeypatch.setitem(AT_ONCE, "cpu", at_once)
-        rows = TokenTable(fresh()).rows(batch)
+        monkeypatch.setitem(TOKENS_AT_ONCE, "cpu", at_once)
+        rows = StepRows(TokenTable(fresh()), [batch])
         result = rows.embed(0, Side.POST)
         (result @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
         made.append((result.detach(), rows.leaves[VECTORS].grad))
@@ -267,14 +267,14 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_bfloat16_is_used_where_it_is_fast(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.loop.token_rows.HAS_FAST_BF16", fast)
-    batch = Flat(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
+    monkeypatch.setattr("train.loop.bf16.HAS_FAST_BF16", fast)
+    batch = TokenBatch(np.arange(16, dtype=np.int32), np.array([0, 3, 3, 9, 11, 16]))
     model = fresh()
     with torch.no_grad():
         model.get_parameter("residual.gain").fill_(0.5)
     made = []
     for expected in (False, True):
-        rows = TokenTable(model, expected).rows(batch)
+        rows = StepRows(TokenTable(model, expected), [batch])
         vectors = rows.embed(0, Side.POST)
         (vectors @ TARGET).sum().backward()  # type: ignore[no-untyped-call]
         grad = rows.leaves[VECTORS].grad

@@ -59,6 +59,22 @@ def test_one_reads_while_another_adds_and_two_that_add_do_no_harm(tmp_path: Path
     assert np.array_equal(result, np.concatenate([vectors(2), vectors(1, 8)]))
 
 
+def test_what_is_added_while_a_store_is_opened_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, read_bytes = VectorStore(tmp_path, 4), Path.read_bytes
+    writer.add(["a"], vectors(1))
+
+    def read_and_add(file: Path) -> bytes:
+        content = read_bytes(file)
+        writer.add(["b"], vectors(1, 8))
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_add)
+    reader = VectorStore(tmp_path, 4)
+    assert (len(reader), reader.missing(["a", "b"])) == (1, ["b"])
+
+
 def test_a_text_without_a_vector_is_refused_with_the_remedy(tmp_path: Path) -> None:
     store = VectorStore(tmp_path, 4)
     store.add(["a"], vectors(1))
