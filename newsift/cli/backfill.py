@@ -93,7 +93,7 @@ def _undeleted(outcome: Outcome, deleted: DeletedPosts) -> Iterator[tuple[Record
     """The matches, as they are published and as they are shown."""
     for record in outcome.records:
         match = parse_match_record(record.value) if record.kind == "match" else None
-        if match is not None and (match.post.platform, match.post.id) not in deleted:
+        if match is not None and match.post.post_id not in deleted:
             yield record, OutputRecord(record.value or b"", match, match.matches)
 
 

@@ -162,7 +162,7 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
             content["matches"] = [m for m in content["matches"] if m["match_id"] in ids]
             body = msgspec.json.encode(content)
         name = f"match {matches[0].match_id}"
-        return self._wait(message, body, name, (record.post.platform, record.post.id))
+        return self._wait(message, body, name, record.post.post_id)
 
     def _wait(self, message: Any, body: bytes, what: str, post_id: PostId) -> Delivery:
         post = sourced(post_id, instance_of(message))

@@ -209,12 +209,12 @@ def add(
         require_articles(drafts, config.model.name)
     if url is not None and not mode.yes and not _confirm_article(contents[0]):
         return
-    from newsift.cli.seed_preview import Publication, publish_drafts
+    from newsift.cli.seed_publication import PublishOptions, publish_drafts
 
     with_preview = not mode.as_json if mode.preview is None else mode.preview
-    publication = Publication(with_preview, mode.as_json, ask=not (mode.yes or mode.as_json))
+    options = PublishOptions(with_preview, mode.as_json, ask=not (mode.yes or mode.as_json))
     with seed_topic(config) as topic:
-        publish_drafts(topic, config, drafts, contents, publication)
+        publish_drafts(topic, config, drafts, contents, options)
 
 
 def _confirm_article(seed: Seed) -> bool:

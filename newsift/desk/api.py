@@ -29,6 +29,10 @@ audit = logging.getLogger(AUDIT_LOGGER)
 audit.setLevel(logging.INFO)  # whatever else is logged
 
 
+def _say_done(_answer: object) -> str:
+    return DONE_OUTCOME
+
+
 class EmptyRequest(msgspec.Struct, frozen=True):
     pass
 
@@ -44,7 +48,7 @@ class EventRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class Download:
     """A file to download; its content is closed once it is sent."""
 
     name: str
@@ -69,7 +73,7 @@ class Endpoint:
     function: Callable[[Any, Any], object]
     audit_name: str = ""
     takes_projects: bool = False  # the function gets all projects, and not the desk of one
-    outcome: Callable[[Any], str] = lambda _: DONE_OUTCOME  # of an answer, for the audit log
+    outcome: Callable[[Any], str] = _say_done  # of an answer, for the audit log
 
     def parse(self, content: dict[str, str] | bytes) -> msgspec.Struct:
         """Parse a query or a body; unknown keys are dropped."""
@@ -92,7 +96,7 @@ def post_endpoint(
     path: str,
     request: type[Q],
     audit_name: str,
-    outcome: Callable[[Any], str] = lambda _: DONE_OUTCOME,
+    outcome: Callable[[Any], str] = _say_done,
 ) -> Callable[[EndpointFunction[Q]], Endpoint]:
     return lambda function: Endpoint(path, request, function, audit_name, outcome=outcome)
 

@@ -82,8 +82,7 @@ class Exports:
             batches = self._file_batches(event, files)
 
         def with_label(row: OutputRecord) -> OutputRecord:
-            post = row.record.post
-            label = labels.get((post.platform, post.id), "")
+            label = labels.get(row.record.post.post_id, "")
             return replace(row, columns={**(row.columns or {}), LABEL_COLUMN: label})
 
         with record_writer(path, csv_table, layout) as add:
@@ -126,7 +125,7 @@ class Exports:
 
 
 def _post_key(post: Post) -> tuple[PostId, str]:
-    return (post.platform, post.id), post.text
+    return post.post_id, post.text
 
 
 def _own_name(name: str) -> str:

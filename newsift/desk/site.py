@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from encoder.errors import InputError, NewsiftError
-from newsift.desk.api import DONE_OUTCOME, Attachment, Endpoint, log_action
+from newsift.desk.api import DONE_OUTCOME, Download, Endpoint, log_action
 from newsift.desk.guard import Guard, add_safe_headers
 from newsift.desk.projects import Projects
 from newsift.desk.session import Desk
@@ -193,16 +193,16 @@ class DeskSite(Site):
         finally:
             if endpoint.audit_name:
                 log_action(endpoint, values, outcome, request.remote or "-")
-        if isinstance(body, Attachment):
+        if isinstance(body, Download):
             return await send_file(request, body)
         return web.Response(body=body, headers=JSON)
 
-    def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Attachment, str]:
+    def _call(self, endpoint: Endpoint, values: msgspec.Struct) -> tuple[bytes | Download, str]:
         """The response and the outcome for the audit log."""
         with capture() as messages, acting_as(getattr(values, "by", "")):
             subject = self._shown if endpoint.takes_projects else self._shown.desk
             answer = endpoint.function(subject, values)
-        if isinstance(answer, Attachment):
+        if isinstance(answer, Download):
             return answer, DONE_OUTCOME
         body = msgspec.json.encode({"answer": answer, "messages": messages})
         return body, endpoint.outcome(answer)
@@ -220,7 +220,7 @@ async def _read_request(endpoint: Endpoint, request: web.Request) -> msgspec.Str
     return endpoint.parse(bytes(body))
 
 
-async def send_file(request: web.Request, file: Attachment) -> web.StreamResponse:
+async def send_file(request: web.Request, file: Download) -> web.StreamResponse:
     """Drops the connection if the client takes nothing for a while."""
     response = web.StreamResponse(headers=NO_STORE | file.headers)
     with file.content as content:

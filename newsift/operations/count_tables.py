@@ -142,7 +142,7 @@ def frame_lines(
     rows, labels = _FrameRows(source.event, frame, step), labels_of(frame, posts)
     strata, is_listed = frame.divide(posts).stratum, np.zeros(len(posts), bool)
     yield csv_row(FRAME_COLUMNS)
-    for match in source.matches(frame.since):
+    for match in source.rows(frame.since):
         key = frame_key(match.post_id, frame.nonce)
         place = int(np.searchsorted(posts.keys, np.uint64(key)))
         is_of_frame = match.scored_by == frame.scored_by and match.came <= frame.until

@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from secrets import token_hex
 from typing import Literal
 
@@ -46,7 +45,7 @@ class CountedMatches:
     groups: "array[int]" = field(default_factory=lambda: array("Q"))
     processed: "array[int]" = field(default_factory=lambda: array("q"))
     scorings: "array[int]" = field(default_factory=lambda: array("l"))
-    names: dict[ScoredBy, int] = field(default_factory=dict)
+    scoring_numbers: dict[ScoredBy, int] = field(default_factory=dict)
 
     def add(self, row: MatchRow, nonce: str) -> None:
         self.keys.append(frame_key(row.post_id, nonce))
@@ -54,16 +53,17 @@ class CountedMatches:
         self.times.append(row.at)
         self.groups.append(frame_key(row.group, nonce))
         self.processed.append(row.came)
-        self.scorings.append(self.names.setdefault(row.scored_by, len(self.names)))
+        numbers = self.scoring_numbers
+        self.scorings.append(numbers.setdefault(row.scored_by, len(numbers)))
 
     @property
     def newest(self) -> tuple[ScoredBy, int]:
         """What scored the newest match, and when that was processed."""
         last = int(np.argmax(self.processed))
-        return list(self.names)[self.scorings[last]], self.processed[last]
+        return list(self.scoring_numbers)[self.scorings[last]], self.processed[last]
 
     def select(self, scored_by: ScoredBy, until: int) -> FramePosts:
-        own = np.array(self.scorings) == self.names.get(scored_by, -1)
+        own = np.array(self.scorings) == self.scoring_numbers.get(scored_by, -1)
         own &= np.array(self.processed) <= until
         return FramePosts.of(
             np.array(self.keys, np.uint64)[own], np.array(self.scores, np.float32)[own],
@@ -91,7 +91,7 @@ class EventPosts:
     def is_file(self) -> bool:
         return self._file is not None
 
-    def matches(self, since: int) -> Iterator[MatchRow]:
+    def rows(self, since: int) -> Iterator[MatchRow]:
         topic, file = self._config.topics.matches, self._file
         begin = file.begin if file else self._cluster.offsets_at(topic, since)
         for batch in self._cluster.read(topic, begin):
@@ -100,23 +100,23 @@ class EventPosts:
                     if row.event == self.event and not row.has_link:
                         yield row
 
-    def rows(self, since: int, nonce: str) -> CountedMatches:
-        rows = CountedMatches()
-        for match in self.matches(since):
-            rows.add(match, nonce)
-            if len(rows.keys) > MAX_FRAME_POSTS:
+    def matches(self, since: int, nonce: str) -> CountedMatches:
+        matches = CountedMatches()
+        for row in self.rows(since):
+            matches.add(row, nonce)
+            if len(matches.keys) > MAX_FRAME_POSTS:
                 raise InputError(
                     f"event {self.event!r}: more than {MAX_FRAME_POSTS:,} matches since "
                     f"{rfc3339(since)}; --since a later time"
                 )
-        return rows
+        return matches
 
     def drawn(
         self, since: int, nonce: str, keys: Container[int], deleted: DeletedPosts
     ) -> dict[int, MatchRow]:
         """The matches with these keys, each at its first; deleted ones without their content."""
         found: dict[int, MatchRow] = {}
-        for row in self.matches(since):
+        for row in self.rows(since):
             if (key := frame_key(row.post_id, nonce)) in keys and key not in found:
                 found[key] = row.without_content() if row.post_id in deleted else row
         return found
@@ -132,7 +132,8 @@ class EventPosts:
             notify("near misses left out: a worker has newer seeds than the matches")
         first = _hour(int(posts.times.min(initial=until)))
         starts = (
-            min(chain(*(part.hours for part in answer.strata)), default=first) for answer in own
+            min((hour for part in answer.strata for hour in part.hours), default=first)
+            for answer in own
         )
         start, file = max(starts, default=first), self._file
         merged = merge_strata([part for answer in own for part in answer.strata])
@@ -166,30 +167,37 @@ def draw_count(
     model; else a new one begins.
     """
     frames = frames_of(labels)
-    for frame in frames[:1]:
-        rows = source.rows(frame.since, frame.nonce)
-        if rows.keys and rows.newest[0] == frame.scored_by:
-            posts = rows.select(frame.scored_by, frame.until)
-            near = source.near_misses(frame.scored_by, posts, frame.until)
-            frozen = _freeze(source, frame, posts, _labelled_first(frame, near.kept), profile)
-            if frozen.queue.next(_own_verdicts(frozen.queue, labels, request.by)) is not None:
-                notify(f"goes on with the draw of {rfc3339(frame.until)}")
-                return frozen
-    nonce = token_hex(8) if any(f.nonce == request.nonce for f in frames) else request.nonce
-    rows = source.rows(request.start, nonce)
-    if not rows.keys:
+    frozen = _draw_again(source, frames[0], profile) if frames else None
+    if frozen and frozen.queue.next(_own_verdicts(frozen.queue, labels, request.by)):
+        notify(f"goes on with the draw of {rfc3339(frames[0].until)}")
+        return frozen
+    before = frozenset(frame.nonce for frame in frames)
+    nonce = token_hex(8) if request.nonce in before else request.nonce
+    matches = source.matches(request.start, nonce)
+    if not matches.keys:
         return FrozenQueue(CountQueue([], nonce), {}, profile)
-    scored_by, newest = rows.newest
+    scored_by, newest = matches.newest
     until = newest or now_ms()  # all posts of a file have come at once
-    posts = rows.select(scored_by, until)
+    posts = matches.select(scored_by, until)
     near = source.near_misses(scored_by, posts, until)
     cut, strata = plan_strata(posts, near.count, len(near.kept), request.labels)
     frame = CountFrame(nonce, request.start, until, cut, strata, scored_by, ())
     notify(
         f"a new draw: {frame.planned:,} of {frame.matches:,} matches and {frame.near:,} near misses"
     )
-    before = frozenset(frame.nonce for frame in frames)
     return _freeze(source, frame, posts, near.kept, profile, before)
+
+
+def _draw_again(
+    source: EventPosts, frame: CountFrame, profile: Profile | None
+) -> FrozenQueue | None:
+    """None if newer matches are by other seeds or another model, or none is left."""
+    matches = source.matches(frame.since, frame.nonce)
+    if not matches.keys or matches.newest[0] != frame.scored_by:
+        return None
+    posts = matches.select(frame.scored_by, frame.until)
+    near = source.near_misses(frame.scored_by, posts, frame.until)
+    return _freeze(source, frame, posts, _labelled_first(frame, near.kept), profile)
 
 
 def _labelled_first(frame: CountFrame, kept: Sequence[NearMiss]) -> list[NearMiss]:
@@ -199,13 +207,9 @@ def _labelled_first(frame: CountFrame, kept: Sequence[NearMiss]) -> list[NearMis
         for post in frame.posts
         if post.draw.stratum == "near"
     }
-    gone = labelled.keys() - {_name(near) for near in kept}
-    order = sorted(kept, key=lambda near: _name(near) not in labelled)
+    gone = labelled.keys() - {near.post.post_id for near in kept}
+    order = sorted(kept, key=lambda near: near.post.post_id not in labelled)
     return [*(labelled[name] for name in sorted(gone)), *order]
-
-
-def _name(near: NearMiss) -> PostId:
-    return near.post.platform, near.post.id
 
 
 def _own_verdicts(queue: Queue, labels: Iterable[Label], by: str) -> dict[PostId, bool]:
@@ -235,7 +239,7 @@ def _freeze(
         candidate: Candidate
         if post.stratum == "near":
             miss = near[post.number]
-            is_deleted = _name(miss) in deleted
+            is_deleted = miss.post.post_id in deleted
             shown = without_content(miss.post) if is_deleted else miss.post
             candidate, timestamp = ScoredPost(shown, miss.score), miss.timestamp
         elif row := found.get(int(posts.keys[post.number])):
@@ -286,7 +290,7 @@ def estimate_count(source: EventPosts, labels: Iterable[Label]) -> EventCount:
     if frame is not frames[0]:
         newer = frames[0]
         notify(f"a newer draw has {len(newer.posts):,} of {newer.planned:,} labels; not yet used")
-    posts = source.rows(frame.since, frame.nonce).select(frame.scored_by, frame.until)
+    posts = source.matches(frame.since, frame.nonce).select(frame.scored_by, frame.until)
     if (lost := frame.matches - len(posts)) > 0:
         why = "were made by other articles" if source.is_file else "the topic has lost since"
         notify(f"matches that {why}: {lost:,}; no period counts them")

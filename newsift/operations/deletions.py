@@ -47,8 +47,7 @@ def parse_visible(
     value, record = message.value or b"", parse_match_record(message.value)
     if record is None:
         return value, None
-    post_id = record.post.platform, record.post.id
-    if not deleted.covers(sourced(post_id, instance_of(message))):
+    if not deleted.covers(sourced(record.post.post_id, instance_of(message))):
         return value, record
     record = redact(record)
     return msgspec.json.encode(record), record

@@ -228,8 +228,7 @@ class StreamWindow:
                 times = [message.timestamp for message in batch if message.timestamp > 0]
                 self._first, self._last = min([self._first, *times]), max([self._last, *times])
             for posts, vectors in self._context.pipeline.posts_in(batch, seeds):
-                names = ((post.platform, post.id) for post in posts)
-                rows = [n for n, name in enumerate(names) if name not in self._deleted]
+                rows = [n for n, post in enumerate(posts) if post.post_id not in self._deleted]
                 yield [posts[n] for n in rows], vectors[rows]
             progress.add(len(batch), "posts")
 

@@ -337,7 +337,7 @@ def read_author_posts(cluster: TopicReader, config: Config, author: Author) -> A
         for message in batch:
             record, instance = parse_match_record(message.value), instance_of(message)
             if record is not None and author.wrote(record.post, instance):
-                posts.add(sourced((record.post.platform, record.post.id), instance))
+                posts.add(sourced(record.post.post_id, instance))
     matched = {post.post_id for post in posts}
     if cluster.exists(config.topics.labels):
         records = LabelTopic(cluster, config).state().records

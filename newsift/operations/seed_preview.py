@@ -110,7 +110,7 @@ class Preview:
         for output in outcome.records:
             if output.kind != "match" or (record := parse_match_record(output.value)) is None:
                 continue
-            if (record.post.platform, record.post.id) in deleted:
+            if record.post.post_id in deleted:
                 continue
             by_event: dict[str, list[tuple[float, str]]] = defaultdict(list)
             for match in record.matches:

@@ -80,7 +80,7 @@ class Label(msgspec.Struct, frozen=True):
 
     @property
     def post_id(self) -> PostId:
-        return self.post.platform, self.post.id
+        return self.post.post_id
 
     @property
     def key(self) -> bytes:

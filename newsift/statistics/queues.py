@@ -52,7 +52,7 @@ class ScoredPost:
 
     @property
     def post_id(self) -> PostId:
-        return self.post.platform, self.post.id
+        return self.post.post_id
 
 
 def is_certify_post(post_id: PostId) -> bool:
@@ -86,7 +86,7 @@ def draw_from_all(posts: Iterable[Post], nonce: str, most: int) -> tuple[list[Po
     """
     first, limit, digests = dict[str, Post](), "g", array("Q")  # "g" is above all hex digits
     for post in posts:
-        key = draw_key((post.platform, post.id), nonce)
+        key = draw_key(post.post_id, nonce)
         digests.append(int(key[:16], 16))
         if key < limit:
             first.setdefault(key, post)

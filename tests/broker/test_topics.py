@@ -23,8 +23,8 @@ from kafka.errors import (
 from tests.broker.clients import admin, consumer, create, polled, read, until, write
 from tests.broker.server import Server
 from worker.kafka.aiokafka_repairs import Consumer
-from worker.kafka.metadata import read_identity
 from worker.kafka.producer import KafkaProducer
+from worker.kafka.topic_identity import read_identity
 from worker.kafka.topics import broker_count
 
 ONE = {"num_partitions": 1, "replication_factor": 1}

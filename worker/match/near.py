@@ -92,7 +92,7 @@ def merge_strata(parts: Sequence[Stratum]) -> Stratum:
         every += zip(part.kept, chain(part.priorities, repeat(0)), strict=False)
     misses: dict[PostId, tuple[NearMiss, int]] = {}
     for near, priority in sorted(every, key=lambda pair: pair[1]):
-        misses.setdefault((near.post.platform, near.post.id), (near, priority))
+        misses.setdefault(near.post.post_id, (near, priority))
     lowest = list(misses.values())[:MAX_SAMPLE]
     count = sum(part.count for part in parts)
     hours = Counter[int]()

@@ -50,6 +50,10 @@ class Post(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     card: Card | None = None
     links: tuple[str, ...] = ()
 
+    @property
+    def post_id(self) -> PostId:
+        return self.platform, self.id
+
 
 class Rejected(msgspec.Struct, frozen=True):
     """A message that becomes a dead letter."""

@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPar
 
 from worker.config.limits import Limits
 from worker.errors import BrokerError
-from worker.kafka.metadata import Identity, read_identity
+from worker.kafka.topic_identity import TopicIdentity, read_identity
 from worker.metrics.registry import Metrics
 from worker.posts.outcome import Unreadable
 from worker.seeds.reducer import MAX_READ_PAUSE_S
@@ -56,7 +56,7 @@ class Control:
         self._on_hold = on_hold
         self._transactions = OpenTransactions(metrics)
         self._partition = TopicPartition(topic, 0)
-        self._identity: Identity | None = None
+        self._identity: TopicIdentity | None = None
         self._checked_at = self._answered_at = 0.0
         self._reducer = ControlReducer(limits, values=False)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="seeds")
@@ -149,7 +149,7 @@ class Control:
             await self._check_identity(make)
             self._checked_at, self._answered_at = time.monotonic(), began
 
-    async def _read_identity(self) -> Identity | None:
+    async def _read_identity(self) -> TopicIdentity | None:
         return await read_identity(self._consumer.client, self._topic)
 
     async def _check_identity(self, make: MakeSeeds) -> None:

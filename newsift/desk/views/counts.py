@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, Literal
 
-from newsift.desk.api import Attachment, By, EventRequest, get_endpoint
+from newsift.desk.api import By, Download, EventRequest, get_endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views.export import file_name
 from newsift.operations.count_tables import STEPS, describe, frame_row, period_row
@@ -39,9 +39,9 @@ def counts(desk: Desk, request: CountRequest) -> dict[str, Any]:
 
 
 @get_endpoint("/api/counts/frame", FrameRequest)
-def frame(desk: Desk, request: FrameRequest) -> Attachment:
+def frame(desk: Desk, request: FrameRequest) -> Download:
     """The file of `newsift estimate --csv --all`."""
     desk.require_settled()
     write = partial(desk.counts.write_frame, request.event, STEPS[request.step])
     content = desk.exports.file(request.by, write)
-    return Attachment(file_name(request.event, "posts"), "text/csv; charset=utf-8", content)
+    return Download(file_name(request.event, "posts"), "text/csv; charset=utf-8", content)

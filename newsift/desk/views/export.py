@@ -1,6 +1,6 @@
 """Export: the matches of an event with the person's labels."""
 
-from newsift.desk.api import Attachment, EventRequest, get_endpoint
+from newsift.desk.api import Download, EventRequest, get_endpoint
 from newsift.desk.export import ProjectFiles
 from newsift.desk.session import Desk
 from worker.kafka.reading import connected
@@ -14,7 +14,7 @@ class ExportRequest(EventRequest, frozen=True, kw_only=True):
 
 
 @get_endpoint("/api/export", ExportRequest)
-def matches(desk: Desk, request: ExportRequest) -> Attachment:
+def matches(desk: Desk, request: ExportRequest) -> Download:
     with connected(desk.config) as cluster:
         desk.mirrors.catch_up(cluster)
     labels = {
@@ -28,7 +28,7 @@ def matches(desk: Desk, request: ExportRequest) -> Attachment:
         begin = desk.files.period.matched_file(desk.config.topics.matches).begin
         files = ProjectFiles(desk.files.reopened(), begin)
     content = desk.exports.matches_file(request.by, request.event, labels, files)
-    return Attachment(file_name(request.event, "matches"), "text/csv; charset=utf-8", content)
+    return Download(file_name(request.event, "matches"), "text/csv; charset=utf-8", content)
 
 
 def file_name(event: str, what: str) -> str:

@@ -198,7 +198,7 @@ def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
 
 
 def _post_fields(desk: Desk, post: Post) -> dict[str, Any]:
-    is_deleted = desk.matches.is_deleted((post.platform, post.id))
+    is_deleted = desk.matches.is_deleted(post.post_id)
     return post_fields(without_content(post) if is_deleted else post)
 
 

@@ -180,9 +180,9 @@ def test_all_posts_of_a_file_are_drawn_in_the_order_of_the_hash(most: int) -> No
     posts = [each.post for each in MANY] * 2
     Random(3).shuffle(posts)
     first, total = draw_from_all(posts, "a", most)
-    keys = sorted({draw_key((post.platform, post.id), "a") for post in posts})
+    keys = sorted({draw_key(post.post_id, "a") for post in posts})
     assert total == len(keys) == 2_000
-    assert [draw_key((post.platform, post.id), "a") for post in first] == keys[:most]
+    assert [draw_key(post.post_id, "a") for post in first] == keys[:most]
     assert draw_from_all([], "a", most) == ([], 0)
 
 

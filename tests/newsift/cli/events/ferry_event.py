@@ -100,7 +100,7 @@ def match_all(kafka: Kafka, enc: Encoder) -> list[MatchRecord]:
 
 
 def certifying(records: list[MatchRecord]) -> Iterator[MatchRecord]:
-    own = [r for r in records if is_certify_post((r.post.platform, r.post.id))]
+    own = [r for r in records if is_certify_post(r.post.post_id)]
     return iter(sorted(own, key=lambda r: draw_key((r.post.platform, r.post.id))))
 
 

@@ -206,7 +206,7 @@ TITLE, TEXT = ARTICLES["fire"]
 
 @pytest.fixture(autouse=True)
 def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newsift.operations.seed_preview.SCRIPT_LIMITS", PreviewLimits(5_000, 60.0))
+    monkeypatch.setattr("newsift.cli.seed_publication.SCRIPT_LIMITS", PreviewLimits(5_000, 60.0))
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_shows_the_page_and_asks_before_it_publishes(
     answer: str, code: int, published: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("newsift.operations.seed_drafts.fetch", lambda url, _: fetch(url, HERE))
-    for name in ("seeds", "seed_preview"):  # else they import the stand-in, and keep it
+    for name in ("seeds", "seed_publication"):  # else they import the stand-in, and keep it
         import_module(f"newsift.cli.{name}")
     monkeypatch.setattr("newsift.cli.terminal.at_terminal", lambda: True)
     done = newsift("seeds", "add", "--url", f"{web}/gzip", stdin=answer.encode())

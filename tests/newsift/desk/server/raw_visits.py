@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from encoder.errors import InputError
-from newsift.desk.api import Action, Attachment, EmptyRequest, Endpoint, get_endpoint, post_endpoint
+from newsift.desk.api import Action, Download, EmptyRequest, Endpoint, get_endpoint, post_endpoint
 from newsift.desk.session import Desk
 from newsift.desk.site import DeskSite
 from newsift.operations.messages import notify
@@ -36,7 +36,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 DONE: list[Word] = []
-FILES: list[Attachment] = []
+FILES: list[Download] = []
 HELD = threading.Event()
 
 
@@ -51,7 +51,7 @@ def held(_desk: Desk, _asked: EmptyRequest) -> None:
 
 
 @get_endpoint("/api/file", EmptyRequest)
-def last_file(_desk: Desk, _asked: EmptyRequest) -> Attachment:
+def last_file(_desk: Desk, _asked: EmptyRequest) -> Download:
     return FILES[-1]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import worker.metrics.visits
-from newsift.desk.api import MAX_LINE_CHARS, Attachment, log_action
+from newsift.desk.api import MAX_LINE_CHARS, Download, log_action
 from newsift.desk.site import (
     CHUNK_BYTES,
     MAX_REQUEST_BYTES,
@@ -261,7 +261,7 @@ def test_the_audit_names_each_of_several_long_articles(caplog: pytest.LogCapture
 def test_a_file_is_sent_whole_and_closed(size: int) -> None:
     content = io.BytesIO(bytes(n % 251 for n in range(size)))
     expected = content.getvalue()
-    FILES.append(Attachment("newsift-ferry.csv", "text/csv", content))
+    FILES.append(Download("newsift-ferry.csv", "text/csv", content))
     result = request("/api/file")
     assert result.body == expected
     assert result.headers["content-length"] == str(size)
@@ -273,7 +273,7 @@ def test_a_file_is_sent_whole_and_closed(size: int) -> None:
 def test_a_client_that_disconnects_leaves_nothing_open(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "newsift.desk")
     content = io.BytesIO(bytes(2**26))
-    FILES.append(Attachment("a", "text/csv", content))
+    FILES.append(Download("a", "text/csv", content))
 
     async def visit(visitor: Visitor) -> None:
         reader, writer = await visitor.connect("/api/file")
@@ -288,7 +288,7 @@ def test_a_client_that_disconnects_leaves_nothing_open(caplog: pytest.LogCapture
 
 
 def test_a_file_name_keeps_its_letters_beside_a_plain_form() -> None:
-    text = Attachment("newsift-\u202eüber.csv", "text/csv", io.BytesIO()).headers
+    text = Download("newsift-\u202eüber.csv", "text/csv", io.BytesIO()).headers
     plain, _, full = text["Content-Disposition"].rpartition("''")
     assert (unquote(full), 'filename="newsift-ber.csv"' in plain) == ("newsift-über.csv", True)
 
@@ -296,7 +296,7 @@ def test_a_file_name_keeps_its_letters_beside_a_plain_form() -> None:
 @given(st.text(max_size=300))
 def test_no_file_name_is_a_path(name: str) -> None:
     given_name = f"newsift-{name}.csv"
-    text = Attachment(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
+    text = Download(given_name, "text/csv", io.BytesIO()).headers["Content-Disposition"]
     assert text.isascii()
     assert text.isprintable()
     read = Message()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from encoder.errors import InputError
-from newsift.desk.api import Attachment
+from newsift.desk.api import Download
 from newsift.desk.export import ProjectFiles
 from newsift.desk.session import Desk
 from newsift.desk.views import export
@@ -33,7 +33,7 @@ def ask(desk: Desk, by: str = "anna") -> Any:
     return call(desk, export.matches, event="ferry", by=by)
 
 
-def content(file: Attachment) -> bytes:
+def content(file: Download) -> bytes:
     with file.content as result:
         return result.read()
 

@@ -25,7 +25,6 @@ from newsift.operations.seed_preview import (
     EventPreview,
     EventSeeds,
     Preview,
-    PreviewLimits,
     count_event_seeds,
     draft_status,
     preview_published,
@@ -41,12 +40,8 @@ MAX_EVENTS = 5
 INDENT_CHARS = 17  # of a line, before the post
 
 
-def preview_limits() -> PreviewLimits:
-    return TERMINAL_LIMITS if at_terminal() else SCRIPT_LIMITS
-
-
 @dataclass(frozen=True, slots=True)
-class Publication:
+class PublishOptions:
     """What is shown of published seeds, and whether the user is asked."""
 
     with_preview: bool
@@ -56,13 +51,13 @@ class Publication:
 
 def publish_drafts(
     topic: SeedTopic, config: Config, drafts: Sequence[SeedDraft], seeds: Sequence[Seed],
-    publication: Publication,
+    options: PublishOptions,
 ) -> None:  # fmt: skip
     """`seeds` are the parsed drafts. Offers to learn."""
-    as_json = publication.as_json
+    as_json = options.as_json
     before = topic.state()
     require_room(before, seeds, config)
-    context = load_context(config) if publication.with_preview else None
+    context = load_context(config) if options.with_preview else None
     if context:
         context.calibrate(before.with_seeds(seeds))
     auto = draft_thresholds(context, drafts) if context else {}
@@ -77,16 +72,17 @@ def publish_drafts(
             keys = ", ".join(draft.ignored_keys)
             notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(SEED_KEYS)}")
     report_copies(after, seeds)
-    preview = preview_published(topic, context, after, seeds, preview_limits()) if context else None
+    limits = TERMINAL_LIMITS if at_terminal() else SCRIPT_LIMITS
+    preview = preview_published(topic, context, after, seeds, limits) if context else None
     if as_json:
         rows = zip(seeds, statuses, strict=True)
         print_json([_row(seed, status, auto, preview) for seed, status in rows])
     else:
         if preview:
-            report_preview(preview, events, config.topics.posts)
-        advise(events)
+            _report_preview(preview, events, config.topics.posts)
+        _report_few_articles(events)
     notify_version(before)
-    offer_to_learn(topic, config, events, publication.ask)
+    _offer_to_learn(topic, config, events, options.ask)
 
 
 def _row(seed: Seed, status: str, auto: AutoThresholds, preview: Preview | None) -> dict[str, Any]:
@@ -96,7 +92,7 @@ def _row(seed: Seed, status: str, auto: AutoThresholds, preview: Preview | None)
     return row | ({"preview": preview_row(preview, seed.event)} if preview else {})
 
 
-def report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: str) -> None:
+def _report_preview(preview: Preview, events: Mapping[str, EventSeeds], topic: str) -> None:
     if not preview.posts:
         notify(f"{topic} holds no post of the last {PREVIEW_HOURS} hours to try the seeds on")
         return
@@ -122,7 +118,7 @@ def _count(posts: int) -> str:
     return f"{posts:,}" if posts else "none"
 
 
-def advise(events: Mapping[str, EventSeeds]) -> None:
+def _report_few_articles(events: Mapping[str, EventSeeds]) -> None:
     """Name the events with few articles, as that is what costs most matches."""
     few = [name for name, counts in events.items() if counts.has_few_seeds]
     if not few:
@@ -130,15 +126,16 @@ def advise(events: Mapping[str, EventSeeds]) -> None:
     names = ", ".join(map(repr, few[:MAX_EVENTS]))
     if len(few) > MAX_EVENTS:
         names += f" and {len(few) - MAX_EVENTS} more"
-    one = len(few) == 1
+    subject, name = f"event {names} has", repr(few[0])
+    if len(few) > 1:
+        subject, name = f"events {names} have", "NAME"
     notify(
-        f"event{'' if one else 's'} {names} {'has' if one else 'have'} fewer than three articles: "
-        f"with three an event found twice as many of its posts (10 of 11, not 5); add more with "
-        f"--event {repr(few[0]) if one else 'NAME'}"
+        f"{subject} fewer than three articles: with three an event found twice as many of its "
+        f"posts (10 of 11, not 5); add more with --event {name}"
     )
 
 
-def offer_to_learn(
+def _offer_to_learn(
     topic: SeedTopic, config: Config, events: Mapping[str, EventSeeds], ask: bool
 ) -> None:
     """Offer a profile for events with several seeds; ask at a terminal, if at all."""

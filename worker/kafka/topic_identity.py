@@ -12,7 +12,7 @@ from aiokafka.protocol.types import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class TopicIdentity:
     """A topic that is created again has another id, if the broker supports ids."""
 
     id: UUID | None
@@ -20,7 +20,7 @@ class Identity:
     cluster_id: str = field(default="", compare=False)
 
 
-async def read_identity(client: Any, topic: str) -> Identity | None:
+async def read_identity(client: Any, topic: str) -> TopicIdentity | None:
     """None if the topic does not exist."""
     answer = await client.send(client.get_random_node(), _TopicRequest(topic))
     [topic_answer] = answer.topics
@@ -29,11 +29,14 @@ async def read_identity(client: Any, topic: str) -> Identity | None:
         return None
     if topic_answer.error_code:
         raise kind(topic)
-    return Identity(topic_answer.topic_id, len(topic_answer.partitions), answer.cluster_id or "")
+    return TopicIdentity(
+        topic_answer.topic_id, len(topic_answer.partitions), answer.cluster_id or ""
+    )
 
 
 # aiokafka speaks version 5 at most; topics have ids from version 10 on, which kafka-python speaks.
-# A broker before 2.8 knows topics by name alone, and is asked in version 4.
+# A broker before 2.8 knows topics by name alone, and is asked in version 4. aiokafka takes the
+# newest of the two that the broker speaks.
 
 
 class _Response4(Response):  # type: ignore[misc]
