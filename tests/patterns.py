@@ -175,7 +175,7 @@ def slow(used: Used) -> str | None:
 
 
 def grows(spent: Callable[[int], float], size: int) -> bool:
-    """Whether a text four times as long costs far more than four times as much."""
+    """Whether a text four times as long costs far more than four times as much, at its best."""
     least = min(spent(size) for _ in range(3))
     endless = size == STEPS[0] and least > 0.001
-    return endless or min(spent(4 * size) for _ in range(3)) > 8 * least
+    return endless or min(spent(4 * size) for _ in range(9)) > 8 * least

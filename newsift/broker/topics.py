@@ -19,6 +19,9 @@ from newsift.broker.log import (
     read_records,
 )
 
+VALID_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+MAX_PARTITIONS = 10_000
+MIN_FREED_SHARE = 1 / 64  # of the memory is freed at a time, so that it is freed seldom
 MAX_INT64 = 2**63 - 1
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -69,7 +72,7 @@ class TopicConfig:
     """Raises RequestError for an unknown name or an invalid value."""
 
     def __init__(self, overrides: Mapping[str, str | None]) -> None:
-        self._values = {name: type_.parse(default) for name, (default, type_) in SETTINGS.items()}
+        self._values = {name: kind.parse(default) for name, (default, kind) in SETTINGS.items()}
         self._values |= {name: _parse(name, text) for name, text in overrides.items()}
         self.overrides = {name: text for name, text in overrides.items() if text is not None}
         self.is_compacted = "compact" in self["cleanup.policy"]
@@ -98,11 +101,6 @@ def _parse(name: str, text: str | None) -> Any:
         message = f"{name}: {text!r} is not {setting_type.description}"
         raise RequestError(Code.INVALID_CONFIG, message)
     return value
-
-
-VALID_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-MAX_PARTITIONS = 10_000
-MIN_FREED_SHARE = 1 / 64  # of the memory is freed at a time, so that it is freed seldom
 
 
 @dataclass(slots=True)
@@ -261,12 +259,12 @@ class Topics(dict[str, Topic]):
                     Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with '{other}'"
                 )
 
-    def _check_partitions(self, count: int) -> None:
-        if count < 1:
+    def _check_partitions(self, added: int) -> None:
+        if added < 1:
             raise RequestError(
                 Code.INVALID_PARTITIONS, "Number of partitions must be larger than 0, or -1"
             )
-        if sum(len(topic.logs) for topic in self.values()) + count > MAX_PARTITIONS:
+        if sum(len(topic.logs) for topic in self.values()) + added > MAX_PARTITIONS:
             raise RequestError(
-                Code.INVALID_PARTITIONS, f"{count} more are over {MAX_PARTITIONS} partitions"
+                Code.INVALID_PARTITIONS, f"{added} more are over {MAX_PARTITIONS} partitions"
             )

@@ -96,4 +96,4 @@ def show(config_file: Path | None, kafka: str | None, as_json: bool, template: b
         file = None if source.file is None else str(source.file)
         click.echo(json.dumps({"file": file, "values": values, "origins": dict(source.origins)}))
         return
-    click.echo(render_config(source), nl=False)
+    click.echo(render_config(source.config, source.origins), nl=False)

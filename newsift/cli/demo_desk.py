@@ -8,8 +8,9 @@ from functools import partial
 from threading import Event
 
 from newsift.cli.desk import Access, serve
-from newsift.cli.local import ThreadService, local_cluster
+from newsift.cli.local import local_cluster
 from newsift.cli.samples import SamplePost, as_deletion, as_message, read_articles, read_posts
+from newsift.cli.services import ThreadService
 from newsift.desk.session import Desk
 from newsift.desk.site import announce
 from newsift.operations.labels import LabelTopic

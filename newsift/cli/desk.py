@@ -12,9 +12,9 @@ from threading import Event
 import click
 
 from encoder.errors import InputError, NewsiftError
-from newsift.cli.local import ThreadService, local_cluster
+from newsift.cli.local import local_cluster
 from newsift.cli.options import PATH, file_options, kafka_options, option_group
-from newsift.cli.services import Service, run_services, run_until
+from newsift.cli.services import Service, ThreadService, run_services, run_until
 from newsift.desk.changes import Changes
 from newsift.desk.file_stream import FileStream, PostFiles
 from newsift.desk.guard import MIN_TOKEN_CHARS

@@ -1,9 +1,7 @@
 """A broker and a worker on this machine, for a desk without Kafka."""
 
-import asyncio
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,29 +11,14 @@ from threading import Event
 from encoder.support.named import model_directory
 from newsift.broker.server import running
 from newsift.cli.processes import free_port, worker_process
+from newsift.cli.services import ThreadService
 from newsift.operations.messages import notify
 from worker.config import Config, KafkaConfig, TopicsConfig
-from worker.config.load import LoadedConfig
 from worker.config.text import render_config
 from worker.errors import RunError
 from worker.kafka.topics import create_topics
 
 CHECK_INTERVAL_S = 0.1
-
-
-class ThreadService:
-    """Runs a function in a thread, as a service of a command; it ends once the event is set."""
-
-    def __init__(self, work: Callable[[Event], None]) -> None:
-        self._work, self._end = work, Event()
-
-    async def start(self) -> None: ...
-
-    async def run(self) -> None:
-        await asyncio.to_thread(self._work, self._end)
-
-    async def stop(self) -> None:
-        self._end.set()
 
 
 def with_whole_paths(config: Config) -> Config:
@@ -49,11 +32,12 @@ def with_whole_paths(config: Config) -> Config:
 def worker_settings(config: Config, folder: Path) -> dict[str, str]:
     """The environment of a worker with this configuration, which is written into the folder."""
     file = folder / "config.yaml"
-    file.write_text(render_config(LoadedConfig(config, None, defaultdict(str))), "utf-8")
+    file.write_text(render_config(config), "utf-8")
     return {"NEWSIFT_CONFIG": str(file)}
 
 
 def run_worker(config: Config, folder: Path, port: int, end: Event) -> None:
+    """Until the event is set; a worker that was ready once is started again when it ends."""
     settings = worker_settings(config, folder)
     while not end.is_set():
         was_ready = False

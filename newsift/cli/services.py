@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import Protocol
@@ -19,6 +19,21 @@ class Service(Protocol):
 
     async def stop(self) -> None:
         """Has no effect if the service never started."""
+
+
+class ThreadService:
+    """Runs a function in a thread; the function ends once the event is set."""
+
+    def __init__(self, work: Callable[[Event], None]) -> None:
+        self._work, self._end = work, Event()
+
+    async def start(self) -> None: ...
+
+    async def run(self) -> None:
+        await asyncio.to_thread(self._work, self._end)
+
+    async def stop(self) -> None:
+        self._end.set()
 
 
 async def run_services(services: Sequence[Service]) -> BaseException | None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import TimedCache, failure_text
 from newsift.operations.cluster_status import Row, describe_group, read_offsets
 from newsift.operations.workers import (
@@ -141,17 +142,13 @@ def summarise(snapshot: HealthSnapshot) -> Row:
 class HealthMonitor:
     """What open pages ask for is read at most once in POLL_S."""
 
-    def __init__(
-        self, config: Config, unread: Callable[[], Mapping[str, str]],
-        refused_seeds: Callable[[], int],
-    ) -> None:  # fmt: skip
-        """`unread` returns the topics that the desk cannot read, and why."""
-        self._config, self._unread, self._refused_seeds = config, unread, refused_seeds
+    def __init__(self, config: Config, mirrors: TopicMirrors) -> None:
+        self._config, self._mirrors = config, mirrors
         self._lag_points: deque[tuple[float, int]] = deque(maxlen=MAX_LAG_POINTS)
         self._latest = TimedCache(self._read, POLL_S)
 
     def summary(self) -> Row:
-        unread, refused = self._unread(), self._refused_seeds()
+        unread, refused = self._mirrors.unread(), len(self._mirrors.control.refused)
         return summarise(replace(self._latest.get(None), unread=unread, refused_seeds=refused))
 
     def _read(self, _key: None) -> HealthSnapshot:

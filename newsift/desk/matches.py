@@ -11,7 +11,7 @@ from newsift.desk.period import FilePeriod, Period
 from newsift.operations.matches import (
     HOURS,
     MAX_LANGUAGE_CHARS,
-    EventCounts,
+    MatchCounts,
     MatchLog,
     MatchRow,
     Story,
@@ -160,7 +160,7 @@ class MatchMirror:
         with self._lock:
             return self._present().of(event).version
 
-    def counts(self, event: str) -> EventCounts:
+    def counts(self, event: str) -> MatchCounts:
         with self._lock:
             return self._present().of(event).counts(self.period.hours)
 

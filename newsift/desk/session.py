@@ -47,7 +47,7 @@ class Desk:
         )  # fmt: skip
         self.counts = EventCounts(config, mirrors, period)
         self.exports = Exports(config)
-        self.health = HealthMonitor(config, mirrors.unread, lambda: len(mirrors.control.refused))
+        self.health = HealthMonitor(config, mirrors)
 
     @property
     def desk(self) -> "Desk":

@@ -15,11 +15,11 @@ from worker.posts.bluesky import COMMIT_MESSAGE, POST_COLLECTION, CommitKeys
 from worker.posts.checks import refusal
 from worker.posts.outcome import PostId
 from worker.posts.read import NOTICE, recognise_form
-from worker.posts.times import rfc3339, utc
+from worker.posts.times import MAX_TIME_CHARS, rfc3339, utc
 from worker.posts.x import COMPLIANCE_MESSAGE, Id
 
 DELETE_OPERATIONS = ("delete", "d")  # The first Jetstream used the short form.
-MARKS = (b'"delete"', b'"d"')  # A deletion of any form has one of them.
+DELETE_WORDS = (b'"delete"', b'"d"')  # A deletion of any form has one of them.
 US_PER_MS = 1_000
 
 
@@ -71,9 +71,9 @@ X1_MESSAGE = msgspec.json.Decoder(X1Message)
 
 def read_deletion(value: bytes | None, limits: Limits) -> PostDeletion | None:
     """None for any other message; never raises, whatever the bytes."""
-    if not value or len(value) > limits.post_bytes or not any(mark in value for mark in MARKS):
+    if not value or len(value) > limits.post_bytes:
         return None
-    if refusal(value, limits) is not None:
+    if not any(word in value for word in DELETE_WORDS) or refusal(value, limits) is not None:
         return None
     with suppress(msgspec.MsgspecError, RecursionError, ValueError):
         read = READERS.get(recognise_form(value))
@@ -112,11 +112,11 @@ def _read_x(value: bytes) -> PostDeletion | None:
 
 def _read_x1(value: bytes) -> PostDeletion | None:
     notice = X1_MESSAGE.decode(value).delete
-    id, at = notice.status.id_str or notice.status.id, notice.timestamp_ms
+    id, time = notice.status.id_str or notice.status.id, str(notice.timestamp_ms)
     if not id:
         return None
-    is_number = isinstance(at, int) or (at or "").isdecimal()
-    return PostDeletion(("x", str(id)), rfc3339(int(at)) if at and is_number else None)
+    time_ms = int(time) if time.isdecimal() and len(time) <= MAX_TIME_CHARS else 0
+    return PostDeletion(("x", str(id)), rfc3339(time_ms) if time_ms else None)
 
 
 READERS: dict[str | None, Callable[[bytes], PostDeletion | None]] = {

@@ -35,8 +35,8 @@ MAX_VERSIONS = 8  # The versions of a profile that matched last are counted.
 MAX_RECORD_MATCHES = 1_000  # as matching.max_matches allows
 MAX_EVENTS = 1_000
 MIN_REMEMBERED_POSTS = 2**17  # A later match of a remembered post is not counted again.
-NO_PROFILE = "", ""
 SeedVersion = tuple[str, str]  # id and version
+NO_VERSION: SeedVersion = "", ""
 T = TypeVar("T", bound=Hashable)
 
 
@@ -66,7 +66,7 @@ class MatchRow:
     @property
     def profile(self) -> SeedVersion:
         """Of the profile with this score; empty for a seed."""
-        return self.seed if self.seed[0].startswith(PROFILE_PREFIX) else NO_PROFILE
+        return self.seed if self.seed[0].startswith(PROFILE_PREFIX) else NO_VERSION
 
     @property
     def source(self) -> SourcedPost:
@@ -112,29 +112,29 @@ def match_rows(
         best = max(matches, key=lambda match: match.score)
         yield MatchRow(
             number=number,
-            event=_same(event),
-            post_id=(_same(record.post.platform), record.post.id),
+            event=_intern(event),
+            post_id=(_intern(record.post.platform), record.post.id),
             at=max(min(record.source.timestamp, now), 0),
             came=came,
             stored=message.timestamp,
-            lang=_same((record.post.lang or "")[:MAX_LANGUAGE_CHARS]),
+            lang=_intern((record.post.lang or "")[:MAX_LANGUAGE_CHARS]),
             score=best.score,
             threshold=best.threshold,
-            seed=_same((best.seed_id, best.seed_version)),
-            scored_by=_same((record.seed_set, record.model)),
+            seed=_intern((best.seed_id, best.seed_version)),
+            scored_by=_intern((record.seed_set, record.model)),
             new=record.new is not False,
-            group=_same(
+            group=_intern(
                 record.group if isinstance(record.group, str) else record.matches[0].match_id
             ),
             value=value,
-            profile_version=_same(next(of_profile, "")[:MAX_ID_CHARS]),
+            profile_version=_intern(next(of_profile, "")[:MAX_ID_CHARS]),
             has_link=record.has_link,
             instance=instance_of(message),
         )
 
 
 @lru_cache(2**14)
-def _same(name: T) -> T:
+def _intern(name: T) -> T:
     """The same object for the same names, to save room."""
     return name
 
@@ -165,7 +165,7 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
-class EventCounts:
+class MatchCounts:
     last: int  # the time of the newest post
     left_out: int  # older matches that are not held any more
     all_posts: int
@@ -256,7 +256,7 @@ class EventMatches:
         """The posts of a story in the order of arrival."""
         return list(self._stories.get(group, {}).values())
 
-    def counts(self, hours: range) -> EventCounts:
+    def counts(self, hours: range) -> MatchCounts:
         posts, stories = [0] * len(hours), [0] * len(hours)
         for hour, (post_count, story_count) in self._hours.items():
             if hours.start <= hour < hours.stop:
@@ -264,7 +264,7 @@ class EventMatches:
                 posts[step] += post_count
                 stories[step] += story_count
         all_posts, all_stories = (sum(counts[n] for counts in self._hours.values()) for n in (0, 1))
-        return EventCounts(
+        return MatchCounts(
             self._last, self.left_out, all_posts if self._keeps_hours else sum(posts),
             all_stories if self._keeps_hours else sum(stories), posts, stories,
             dict(self._languages), dict(self._platforms),
@@ -356,7 +356,7 @@ class MatchLog:
             matches = self._events[row.event] = EventMatches(self._is_file)
         before = matches.size
         row = row.without_content() if self.deleted.covers(row.source) else row
-        matches.add(row, self._is_first(row))
+        matches.add(row, is_first=self._remember(row))
         self._size += matches.size - before
         if len(self._events) > MAX_EVENTS * 5 // 4:
             by_age = sorted(self._events, key=lambda name: self._events[name].version)
@@ -368,7 +368,8 @@ class MatchLog:
             largest.drop_oldest()
             self._size += largest.size - before
 
-    def _is_first(self, row: MatchRow) -> bool:
+    def _remember(self, row: MatchRow) -> bool:
+        """False if an earlier match of the post with this event is remembered."""
         digest = hash((row.event, row.post_id))
         if digest in self._young or digest in self._old:
             return False
@@ -381,7 +382,7 @@ class MatchLog:
 def newest_profile(rows: Sequence[MatchRow]) -> SeedVersion:
     """That the newest match is by; of matches of one time, such as of a file, a profile first."""
     newest = max(rows, key=lambda row: (row.came, row.profile), default=None)
-    return newest.profile if newest else NO_PROFILE
+    return newest.profile if newest else NO_VERSION
 
 
 def read_matches(

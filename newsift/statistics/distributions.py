@@ -124,7 +124,9 @@ def hypergeometric_low(positives: int, drawn: int, size: int, alpha: float) -> i
         range(size - drawn + positives),
         True,
         positives,
-        key=lambda all_: hypergeometric_tail(Population(size, all_, drawn), positives) > alpha,
+        key=lambda all_positives: (
+            hypergeometric_tail(Population(size, all_positives, drawn), positives) > alpha
+        ),
     )
 
 
@@ -139,8 +141,8 @@ def sequence_low(positives: int, drawn: int, size: int, alpha: float) -> int:
     negatives = drawn - positives
     enough = math.log(alpha) - math.log(drawn + 1) - log_choose(drawn, positives)
 
-    def is_likely(all_: int) -> bool:
-        rest = log_choose(size - drawn, all_ - positives) - log_choose(size, all_)
+    def is_likely(all_positives: int) -> bool:
+        rest = log_choose(size - drawn, all_positives - positives) - log_choose(size, all_positives)
         return rest > enough - ROUNDING
 
     likeliest = size if not negatives else positives * (size + 1) // drawn if drawn else 0

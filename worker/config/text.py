@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from worker.config import KEYS, Config
-from worker.config.load import NULL_TEXTS, LoadedConfig
+from worker.config.load import NULL_TEXTS
 from worker.config.rules import ALL
 from worker.config.secret import HIDDEN_TEXT, Secret
 
@@ -29,16 +30,16 @@ def to_values(config: Config) -> dict[str, dict[str, Any]]:
     }
 
 
-def render_config(loaded: LoadedConfig) -> str:
-    """The configuration as a config.yaml, without secrets."""
+def render_config(config: Config, origins: Mapping[str, str] | None = None) -> str:
+    """As a config.yaml, without secrets; `origins` say where values are from if not defaults."""
     lines = []
     for section, keys in KEYS.items():
         lines.append(f"{section}:")
         for name, key in keys.items():
-            value = getattr(getattr(loaded.config, section), name)
-            mark = f"{HIDDEN_TEXT} " if isinstance(value, Secret) else ""
-            where = repr(loaded.origins[f"{section}.{name}"])[1:-1]
-            comment = "" if value == key.default else f"  # {mark}from {where}"
+            value, comment = getattr(getattr(config, section), name), ""
+            if origins is not None and value != key.default:
+                mark = f"{HIDDEN_TEXT} " if isinstance(value, Secret) else ""
+                comment = f"  # {mark}from {repr(origins[f'{section}.{name}'])[1:-1]}"
             lines.append(f"  {name}: {_to_yaml(value)}{comment}")
     return "\n".join(lines) + "\n"
 

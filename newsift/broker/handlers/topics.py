@@ -20,17 +20,22 @@ from newsift.broker.topics import SETTINGS, Topic, TopicConfig
 from newsift.broker.wire import Call
 
 GROUP_KEY_TYPE = 0
+SET_BY_TOPIC, SET_BY_DEFAULT = 1, 5
+TOPIC_RESOURCE = 2
+SET_OPERATION, DELETE_OPERATION = 0, 1
 MetadataTopic = MetadataResponse.MetadataResponseTopic
+CreatedTopic = CreateTopicsResponse.CreatableTopicResult
+DescribedResource = DescribeConfigsResponse.DescribeConfigsResult
 
 
 async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
     """Missing topics are created if the request allows it."""
     entries = call.body.topics
     if entries is None or (call.version == 0 and not entries):
-        topics = [_topic(topic) for topic in cluster.topics.values()]
+        topics = [_metadata(topic) for topic in cluster.topics.values()]
     else:
         may_create = call.version < 4 or call.body.allow_auto_topic_creation
-        topics = [_named_topic(cluster, entry, may_create) for entry in entries]
+        topics = [_metadata_by_name(cluster, entry, may_create) for entry in entries]
     node = MetadataResponse.MetadataResponseBroker(
         NODE_ID, call.client.host, call.client.port, None
     )
@@ -42,14 +47,19 @@ async def cluster_metadata(cluster: Cluster, call: Call) -> Any:
 
 async def find_coordinator(cluster: Cluster, call: Call) -> Any:
     """This node coordinates every group; there are no transactions."""
-    node: tuple[Any, ...] = (NODE_ID, call.client.host, call.client.port, Code.NONE, None)
+    node: dict[str, Any] = {
+        "node_id": NODE_ID, "host": call.client.host, "port": call.client.port,
+        "error_code": Code.NONE, "error_message": None,
+    }  # fmt: skip
     if call.body.key_type != GROUP_KEY_TYPE:
-        node = (-1, "", -1, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
-    names = ("node_id", "host", "port", "error_code", "error_message")
-    coordinator = dict(zip(names, node, strict=True))
+        node = {
+            "node_id": -1, "host": "", "port": -1,
+            "error_code": Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "error_message": NO_TRANSACTIONS,
+        }  # fmt: skip
     kind = FindCoordinatorResponse.Coordinator
-    coordinators = [kind(key=key, **coordinator) for key in call.body.coordinator_keys]
-    return FindCoordinatorResponse(coordinators=coordinators, **coordinator)
+    coordinators = [kind(key=key, **node) for key in call.body.coordinator_keys]
+    return FindCoordinatorResponse(coordinators=coordinators, **node)
 
 
 async def init_producer_id(cluster: Cluster, call: Call) -> Any:
@@ -64,18 +74,18 @@ async def sasl_handshake(cluster: Cluster, call: Call) -> Any:
     return SaslHandshakeResponse(error_code=Code.ILLEGAL_SASL_STATE, mechanisms=[])
 
 
-def _named_topic(cluster: Cluster, item: Any, may_create: bool) -> Any:
+def _metadata_by_name(cluster: Cluster, item: Any, may_create: bool) -> Any:
     try:
         if item.name is None:
             raise RequestError(Code.UNKNOWN_TOPIC_OR_PARTITION, "topics are known by name alone")
         if item.name not in cluster.topics and may_create and cluster.settings.auto_create:
             cluster.topics.create(item.name)
-        return _topic(cluster.topics[item.name])
+        return _metadata(cluster.topics[item.name])
     except RequestError as error:
         return MetadataTopic(error_code=error.code, name=item.name or "", partitions=[])
 
 
-def _topic(topic: Topic) -> Any:
+def _metadata(topic: Topic) -> Any:
     partitions = [
         MetadataTopic.MetadataResponsePartition(
             error_code=Code.NONE, partition_index=index, leader_id=NODE_ID, leader_epoch=0,
@@ -86,13 +96,6 @@ def _topic(topic: Topic) -> Any:
     return MetadataTopic(
         error_code=Code.NONE, name=topic.name, topic_id=topic.id, partitions=partitions
     )
-
-
-CreatedTopic = CreateTopicsResponse.CreatableTopicResult
-DescribedResource = DescribeConfigsResponse.DescribeConfigsResult
-SET_BY_TOPIC, SET_BY_DEFAULT = 1, 5
-TOPIC_RESOURCE = 2
-SET_OPERATION, DELETE_OPERATION = 0, 1
 
 
 async def create_topics(cluster: Cluster, call: Call) -> Any:
@@ -145,21 +148,21 @@ async def create_partitions(cluster: Cluster, call: Call) -> Any:
 async def describe_configs(cluster: Cluster, call: Call) -> Any:
     results = []
     for item in call.body.resources:
-        entries: list[Any] = []
-        result = _config_result(item, *run_for_error(_describe, cluster, item, entries))
-        results.append(DescribedResource(configs=entries, **result))
+        try:
+            configs, result = _describe(cluster, item), _config_result(item, Code.NONE, None)
+        except RequestError as error:
+            configs, result = [], _config_result(item, error.code, error.message)
+        results.append(DescribedResource(configs=configs, **result))
     return DescribeConfigsResponse(results=results)
 
 
 async def alter_configs(cluster: Cluster, call: Call) -> Any:
-    kind, only_check = IncrementalAlterConfigsResponse, call.body.validate_only
-    responses = [
-        kind.AlterConfigsResourceResponse(
-            **_config_result(item, *run_for_error(_alter, cluster, item, only_check))
-        )
-        for item in call.body.resources
-    ]
-    return kind(responses=responses)
+    kind = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    responses = []
+    for item in call.body.resources:
+        code, message = run_for_error(_alter, cluster, item, call.body.validate_only)
+        responses.append(kind(**_config_result(item, code, message)))
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _config_result(item: Any, code: Code, message: str | None) -> dict[str, Any]:
@@ -194,12 +197,10 @@ def _require_topic(cluster: Cluster, item: Any) -> Topic:
     return cluster.topics[item.resource_name]
 
 
-def _describe(cluster: Cluster, item: Any, entries: list[Any]) -> None:
+def _describe(cluster: Cluster, item: Any) -> list[Any]:
     config, keys = _require_topic(cluster, item).config, item.configuration_keys
     names = [name for name in SETTINGS if keys is None or name in keys]
-    entries += _settings(
-        DescribedResource.DescribeConfigsResourceResult, config, names, synonyms=[]
-    )
+    return _settings(DescribedResource.DescribeConfigsResourceResult, config, names, synonyms=[])
 
 
 def _alter(cluster: Cluster, item: Any, only_check: bool) -> None:

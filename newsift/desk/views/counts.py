@@ -31,8 +31,7 @@ def counts(desk: Desk, request: CountRequest) -> dict[str, Any]:
     notes, warnings = describe(count.frame, series)
     periods = (*series.periods, series.total)
     *rows, total = [period_row(request.event, each, series, STEPS[name]) for each in periods]
-    frame = frame_row(count.frame, series)
-    return frame | {
+    return frame_row(count.frame, series) | {
         "step": name, "periods": rows, "total": total, "notes": [*notes, *messages],
         "warnings": warnings, "has_times": any(period.start for period in series.periods),
     }  # fmt: skip

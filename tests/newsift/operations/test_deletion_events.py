@@ -45,6 +45,7 @@ def test_deletions_alone_are_deletions(sample: Path) -> None:
         ({"event": "delete", "payload": {"id": "12"}}, None),
         ({"delete": {"status": {"id": 2**60}}}, (("x", str(2**60)), None)),
         ({"delete": {"status": {"id": 1}, "timestamp_ms": "soon"}}, (("x", "1"), None)),
+        ({"delete": {"status": {"id": 1}, "timestamp_ms": "9" * 5_000}}, (("x", "1"), None)),
         ({"delete": {"status": {"id": 1}, "timestamp_ms": "9" * 30}},
          (("x", "1"), "9999-12-31T23:59:59.999Z")),
         ({"data": {"drop": {"tweet": {"id": "1"}, "event_at": "2022-12-23T12:34:56Z"}}}, None),

@@ -249,7 +249,7 @@ def test_the_rendered_configuration_can_be_read_again(file: Path, host: str) -> 
     loaded = load(None, {"NEWSIFT_WEB__HOST": host, "NEWSIFT_MATCHING__THRESHOLD": "0.25",
                          "NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL",
                          "NEWSIFT_KAFKA__CA_FILE": f"/{host}"})  # fmt: skip
-    file.write_text(render_config(loaded), "utf-8")
+    file.write_text(render_config(loaded.config, loaded.origins), "utf-8")
     assert load_config(file, {}) == loaded.config
 
 
@@ -258,7 +258,7 @@ def test_a_number_may_be_a_word(file: Path, text: str, value: float, shown: obje
     loaded = load(None, {"NEWSIFT_MATCHING__READ_FACTOR": text})
     assert loaded.config.matching.read_factor == value
     assert to_values(loaded.config)["matching"]["read_factor"] == shown
-    file.write_text(render_config(loaded), "utf-8")
+    file.write_text(render_config(loaded.config, loaded.origins), "utf-8")
     assert load_config(file, {}) == loaded.config
 
 
@@ -293,7 +293,11 @@ LOGIN = {
 
 def test_only_reveal_shows_a_secret(caplog: pytest.LogCaptureFixture) -> None:
     loaded = load(None, LOGIN | {"NEWSIFT_KAFKA__PASSWORD": WORD})
-    config, secret, page = loaded.config, loaded.config.kafka.password, render_config(loaded)
+    config, secret, page = (
+        loaded.config,
+        loaded.config.kafka.password,
+        render_config(loaded.config, loaded.origins),
+    )
     assert secret is not None
     assert secret.reveal() == WORD
     logging.getLogger("x").warning("%s %r", secret, config)
