@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 FORMAT = "newsift.embeddings/1"
 SKIM_DENSE = "skim.dense"  # in the file of a background of two readers
 SKIMMED = "skimmed"  # in the metadata of a file of skimmed posts
-# Widest type first, so that every array is aligned.
-KINDS: dict[str, tuple[str, np.dtype[Any]]] = {
+# The arrays of a file and their types, the widest first, so that every array is aligned.
+ARRAYS: dict[str, tuple[str, np.dtype[Any]]] = {
     "lexical.indptr": ("I64", np.dtype("<i8")),
     "dense": ("F32", np.dtype("<f4")),
     "lexical.slots": ("I32", np.dtype("<i4")),
@@ -66,12 +66,12 @@ class EmbeddingsWriter:
             shutil.copyfileobj(spool, file, 2**20)
 
     def _append(self, name: str, array: NDArray[Any]) -> None:
-        self._spools[name].write(np.ascontiguousarray(array, KINDS[name][1]).data)
+        self._spools[name].write(np.ascontiguousarray(array, ARRAYS[name][1]).data)
 
     def _header(self, note: Mapping[str, str]) -> bytes:
         header: dict[str, Any] = {"__metadata__": note}
         begin = 0
-        for name, (kind, dtype) in KINDS.items():
+        for name, (kind, dtype) in ARRAYS.items():
             size = self._spools[name].tell()
             count, end = size // dtype.itemsize, begin + size
             shape = [count // self._dim, self._dim] if name == "dense" else [count]
@@ -92,7 +92,8 @@ def embeddings_writer(
     try:
         with ExitStack() as stack:
             spools = {
-                name: stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for name in KINDS
+                name: stack.enter_context(tempfile.TemporaryFile(dir=path.parent))
+                for name in ARRAYS
             }
             writer = EmbeddingsWriter(spools, dim)
             yield writer
@@ -114,15 +115,15 @@ def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
 
 
 MIN_SCORES_FOR_THREADS = 2**20
-BLOCK = 2**22  # scores at a time
-COLUMNS = 2**12  # texts at a time whose vectors are float64
+SCORES_AT_ONCE = 2**22
+COLUMNS_AT_ONCE = 2**12  # of the other texts, whose vectors are float64
 ARTICLES_AT_ONCE = 64  # their scores with a background fit the CPU cache
 UNIT_SLACK = 1e-3
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
     """Divide the rows of a score matrix into blocks of bounded memory."""
-    step = max(1, BLOCK // max(1, columns))
+    step = max(1, SCORES_AT_ONCE // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
@@ -223,11 +224,11 @@ class Embeddings:
 
         Each is what a worker reports: it depends on the two texts and the model alone.
         """
-        self._same_model(other)
+        self._require_same_model(other)
         scores = np.empty((len(self), len(other)), np.float32)
-        for start in range(0, len(other), COLUMNS):
-            columns = slice(start, start + COLUMNS)
-            part = other[columns] if len(other) > COLUMNS else other
+        for start in range(0, len(other), COLUMNS_AT_ONCE):
+            columns = slice(start, start + COLUMNS_AT_ONCE)
+            part = other[columns] if len(other) > COLUMNS_AT_ONCE else other
             right = part.dense.astype(np.float64)  # [columns, d]
             for rows in row_blocks(len(self), 4 * len(part)):
                 scores[rows, columns] = self[rows]._exact_scores(part, right)
@@ -244,8 +245,7 @@ class Embeddings:
         low, high = (np.clip(score + e, -1, 1).astype(np.float32) for e in (-error, error))
         pairs = np.argwhere((low < high) & (score != 0))
         rounded: F32 = np.clip(score, -1, 1).astype(np.float32)
-        sides = (self.dense, self.lexical), (other.dense, other.lexical)
-        rounded[pairs[:, 0], pairs[:, 1]] = pair_scores(*sides, self.mix, pairs)
+        rounded[pairs[:, 0], pairs[:, 1]] = pair_scores(self, other, pairs)
         return rounded
 
     def _near_scores(self, other: "Embeddings") -> F32:
@@ -264,8 +264,8 @@ class Embeddings:
         """
         if not (is_real(k) and k >= 1 and k % 1 == 0):
             raise InputError(f"k: {k!r} is not a whole number of at least 1")
-        self._same_model(other)
-        refuse_odd(texts=self, others=other)
+        self._require_same_model(other)
+        refuse_wrong_lengths(texts=self, others=other)
         k = min(int(k), len(other))
         scores, indices = np.empty((len(self), k), np.float32), np.empty((len(self), k), np.int64)
         for rows in row_blocks(len(self), len(other)) if k else ():
@@ -279,8 +279,7 @@ class Embeddings:
         maybe = near >= np.partition(near, -k, axis=1)[:, [-k]] - slack  # [n, others]
         maybe[~near.any(axis=1), k:] = False  # a text without words
         pairs = np.argwhere(maybe)
-        sides = (self.dense, self.lexical), (other.dense, other.lexical)
-        exact = pair_scores(*sides, self.mix, pairs)
+        exact = pair_scores(self, other, pairs)
         order = np.lexsort((pairs[:, 1], -exact, pairs[:, 0]))
         counts = maybe.sum(axis=1)
         best = order[(counts.cumsum() - counts)[:, None] + np.arange(k)]  # [n, k]
@@ -331,7 +330,7 @@ class Embeddings:
         if not parts:
             raise InputError("concat: no embeddings given; there is no model to take")
         for part in parts:
-            require_embeddings("concat", parts[0])._same_model(part)
+            require_embeddings("concat", parts[0])._require_same_model(part)
             if part.skimmed != parts[0].skimmed:
                 raise MismatchError(
                     "concat: some texts were skimmed and some read; embed all in one way"
@@ -340,7 +339,7 @@ class Embeddings:
         lexical = SparseRows.concat([p.lexical for p in parts])
         return cls(dense, lexical, parts[0].mix, parts[0].digest, parts[0].skimmed)
 
-    def _same_model(self, other: object) -> None:
+    def _require_same_model(self, other: object) -> None:
         if not isinstance(other, Embeddings):
             kind = type(other).__name__
             raise InputError(f"a {kind} was given for embeddings; embed its texts first")
@@ -366,8 +365,8 @@ def require_embeddings(name: str, value: object) -> Embeddings:
     return value
 
 
-def refuse_odd(**by_name: Embeddings) -> None:
-    """Raise InputError for rows that are not embeddings of texts."""
+def refuse_wrong_lengths(**by_name: Embeddings) -> None:
+    """Raise InputError for rows that no text has: neither unit nor zero."""
     for name, embeddings in by_name.items():
         if not embeddings.is_unit():
             raise InputError(f"{name}: a row is neither of length 1 nor zero; embed them again")
@@ -442,8 +441,8 @@ def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32
     """Compute the score that a share `rate` of the background reaches, for each article: [k]."""
     if not (is_real(rate) and 0 < rate < 1):
         raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
-    require_embeddings("articles", articles)._same_model(background)
-    refuse_odd(articles=articles, background=background)
+    require_embeddings("articles", articles)._require_same_model(background)
+    refuse_wrong_lengths(articles=articles, background=background)
     if round(rate * len(background)) < 1:
         raise InputError(
             f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
@@ -472,8 +471,7 @@ def match_thresholds(
         return alone, np.full(len(articles), EVERY_POST, np.float32)
     skim_cuts = thresholds(background.skim, articles, read_factor * rate)
     pairs, _ = reaching_pairs(articles, background.skim, skim_cuts)
-    sides = (articles.dense, articles.lexical), (background.read.dense, background.read.lexical)
-    scores = pair_scores(*sides, articles.mix, pairs)
+    scores = pair_scores(articles, background.read, pairs)
     count = round(rate * len(background.read))
     ends = np.searchsorted(pairs[:, 0], np.arange(len(articles) + 1))  # [k + 1]
     cuts = np.full(len(articles), LEAST_THRESHOLD)
@@ -499,15 +497,12 @@ def _nth_scores(count: int, posts: Embeddings, articles: Embeddings) -> F32:
 
 def reaching_pairs(articles: Embeddings, background: Embeddings, cuts: F32) -> tuple[I64, F32]:
     """Return the pairs [p, 2] of article and post that reach its threshold, and their scores."""
-    blocks = [
-        slice(start, start + ARTICLES_AT_ONCE)
-        for start in range(0, len(articles), ARTICLES_AT_ONCE)
-    ]
     pairs, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.float32)]
-    for block in blocks:
+    for start in range(0, len(articles), ARTICLES_AT_ONCE):
+        block = slice(start, start + ARTICLES_AT_ONCE)
         near, exact = _scored_pairs(articles[block], background, 0, cuts[block])
         hits = exact >= cuts[block][near[:, 0]]
-        pairs.append(near[hits] + np.array([block.start, 0]))
+        pairs.append(near[hits] + np.array([start, 0]))
         scores.append(exact[hits])
     return np.concatenate(pairs), np.concatenate(scores)
 
@@ -527,5 +522,4 @@ def _scored_pairs(
     slack = np.full(len(rows), rounding(terms), np.float32)
     cut = Cut(count, fixed(least), fixed(slack))
     pairs: I64 = top_pairs(dense, words.arrays, posts.lexical.inverted, float(mix), cut)
-    sides = (articles.dense, articles.lexical), (posts.dense, posts.lexical)
-    return pairs, pair_scores(*sides, mix, pairs)
+    return pairs, pair_scores(articles, posts, pairs)

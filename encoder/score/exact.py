@@ -4,7 +4,7 @@ The rounding of a matrix product depends on its shape. Scores that are compared 
 float64 sums over the dense axes, then over the common slots, in a fixed order.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -17,6 +17,19 @@ from encoder.support.readonly import fixed
 def rounding(terms: int) -> float:
     """A bound on the error of a float32 sum of this many products of two unit rows."""
     return (terms + 64) * 2.0**-23
+
+
+class Rows(Protocol):
+    """Embeddings, whose module imports this one."""
+
+    @property
+    def dense(self) -> F32: ...
+
+    @property
+    def lexical(self) -> SparseRows: ...
+
+    @property
+    def mix(self) -> float: ...
 
 
 class ScoredRows(NamedTuple):
@@ -32,13 +45,12 @@ class ScoredRows(NamedTuple):
         return cls(fixed(dense), fixed(words.indptr), fixed(words.slots), fixed(words.weights))
 
 
-def pair_scores(
-    left: tuple[F32, SparseRows], right: tuple[F32, SparseRows], mix: float, pairs: I64
-) -> F32:
-    """The scores of pairs [n, 2] of a left and a right row, each of dense and lexical: [n]."""
+def pair_scores(left: Rows, right: Rows, pairs: I64) -> F32:
+    """The scores of pairs [n, 2] of a left and a right row of one model: [n]."""
     scores: F32 = write_scores(
-        ScoredRows.of(*left), ScoredRows.of(*right), float(mix), fixed(pairs)
-    )
+        ScoredRows.of(left.dense, left.lexical), ScoredRows.of(right.dense, right.lexical),
+        float(left.mix), fixed(pairs),
+    )  # fmt: skip
     return scores
 
 

@@ -8,14 +8,14 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_ENTRIES = 2**14
+MAX_ENTRIES = 2**14  # of a table
 MAX_MARKS = 30  # combining marks per letter, as in Unicode's stream-safe text format
-BEYOND_MARKS = 0x1F000
+MARKS_END = 0x1F000  # above the codes of all marks
 RARE_MARKS = "\U000101fd-\U0001d244\U0001e000-\U0001e94a"  # all marks beyond the first plane
 
 
-class Characters(dict[int, str]):
-    """A table for str.translate, computed lazily by a rule for single characters."""
+class TranslationTable(dict[int, str]):
+    """For str.translate: what a rule for single characters gives, computed when it is needed."""
 
     def __init__(self, rule: Callable[[str], str]) -> None:
         super().__init__()
@@ -39,9 +39,9 @@ def is_mark(char: str) -> bool:
     return unicodedata.combining(unicodedata.normalize("NFD", char)[0]) > 0
 
 
-WITHOUT_ACCENTS = Characters(remove_accent)
-MARKS = list(filter(is_mark, map(chr, range(0x300, BEYOND_MARKS))))
-IS_MARK = np.zeros(BEYOND_MARKS + 1, np.bool_)
+WITHOUT_ACCENTS = TranslationTable(remove_accent)
+MARKS = list(filter(is_mark, map(chr, range(0x300, MARKS_END))))
+IS_MARK = np.zeros(MARKS_END + 1, np.bool_)
 IS_MARK[list(map(ord, MARKS))] = True
 # Beyond the first plane a few long ranges: a pattern of many short ones is slow.
 COMMON_MARKS = "".join(char for char in MARKS if char < "\U00010000")
@@ -51,7 +51,7 @@ TWO_MARKS = re.compile(f"[{COMMON_MARKS}{RARE_MARKS}]{{2}}")
 def mark_numbers(text: str) -> NDArray[np.int64]:
     """The position of each mark among the marks of its letter, from 1; 0 for other characters."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    marks = IS_MARK[np.minimum(codes, BEYOND_MARKS)]
+    marks = IS_MARK[np.minimum(codes, MARKS_END)]
     positions = np.arange(len(codes))
     return positions - np.maximum.accumulate(np.where(marks, -1, positions))
 

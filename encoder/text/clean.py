@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from encoder.errors import InputError
 from encoder.model.config import Side
-from encoder.support.letters import Characters, limit_marks
+from encoder.support.letters import TranslationTable, limit_marks
 from encoder.text.split import is_invisible
 
 POST_CHARS = 8192
@@ -94,7 +94,7 @@ def is_pictorial(char: str) -> bool:
     return in_emoji_blocks or unicodedata.category(char) in ("So", "Me")
 
 
-PLAIN = Characters(to_plain)
+PLAIN = TranslationTable(to_plain)
 
 
 def expand_hashtag(match: re.Match[str]) -> str:

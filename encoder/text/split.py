@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from encoder.support.letters import Characters
+from encoder.support.letters import TranslationTable
 
 IDEOGRAPHS = (
     (0x3400, 0x4DBF),
@@ -41,7 +41,7 @@ def separate(char: str) -> str:
     return f" {char} " if alone else char
 
 
-SEPARATE = Characters(separate)
+SEPARATE = TranslationTable(separate)
 
 
 def split_words(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.embeddings import Embeddings, refuse_odd
+from encoder.embeddings import Embeddings, refuse_wrong_lengths
 from encoder.model.weights import I64
 from encoder.score.lexical import SLOTS
 from newsift.statistics.distributions import binomial_tail
@@ -42,7 +42,7 @@ class AuthoredPosts:
     authors: Sequence[Hashable | None]  # [n]
 
     def __post_init__(self) -> None:
-        refuse_odd(posts=self.posts)
+        refuse_wrong_lengths(posts=self.posts)
 
     @classmethod
     def anonymous(cls, posts: Embeddings) -> Self:
@@ -94,7 +94,7 @@ def learn(
 
     Labelled posts must be those that train, never those that certify a threshold.
     """
-    refuse_odd(seeds=seeds)
+    refuse_wrong_lengths(seeds=seeds)
     no_posts = AuthoredPosts.anonymous(seeds[:0])
     stream, on, off = stream or no_posts, on or no_posts, off or no_posts
     seed_mean = mean_vector(seeds)

@@ -353,7 +353,7 @@ def test_an_articles_lead_counts_twice(texts: list[list[int]], lead: int, side: 
 def test_similarity_search_and_vectors_give_the_mixed_cosine_of_every_pair(
     mix: float, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("encoder.embeddings.BLOCK", step)
+    monkeypatch.setattr("encoder.embeddings.SCORES_AT_ONCE", step)
     a, b = some(13, 1, mix), some(9, 2, mix)
     exact = exact_scores(a, b)
     score = a.similarity(b)
@@ -387,10 +387,9 @@ def test_a_score_is_the_same_in_any_company_and_reaches_the_threshold_it_made(
     posts, articles = wide(700, 1), wide(50, 2)
     score = posts.similarity(articles)
     pairs = np.argwhere(np.full(score.shape, True))
-    sides = (posts.dense, posts.lexical), (articles.dense, articles.lexical)
-    exact = pair_scores(*sides, 0.5, pairs).reshape(score.shape)
+    exact = pair_scores(posts, articles, pairs).reshape(score.shape)
     np.testing.assert_array_equal(score, exact, "to the bit, as a worker scores")
-    monkeypatch.setattr("encoder.embeddings.COLUMNS", 7)
+    monkeypatch.setattr("encoder.embeddings.COLUMNS_AT_ONCE", 7)
     np.testing.assert_array_equal(posts[3:30].similarity(articles), exact[3:30])
     best, places = posts.search(articles, 5)
     order = np.argsort(-exact, axis=1, kind="stable")[:, :5]
@@ -418,7 +417,7 @@ def test_a_search_needs_no_room_for_all_scores_and_similarity_holds_them_once(
     many, others = some(30_000), some(4000, 1)
     many.search(others[:9], 3)
     assert room_of(lambda: many.search(others, 3)) < 30_000 * 4000 * 4 / 2
-    monkeypatch.setattr("encoder.embeddings.BLOCK", 2**20)
+    monkeypatch.setattr("encoder.embeddings.SCORES_AT_ONCE", 2**20)
     few = many[:3000]
     few.similarity(others[:9])
     assert room_of(lambda: few.similarity(others)) < 1.5 * 3000 * 4000 * 4

@@ -96,8 +96,7 @@ class Oracle:
         """Which of its texts match the seed."""
         posts, article = self._posts, self._article(seed)
         pairs = np.stack([np.arange(len(posts)), np.zeros(len(posts), np.int64)], axis=1)
-        sides = (posts.dense, posts.lexical), (article.dense, article.lexical)
-        return pair_scores(*sides, posts.mix, pairs) >= np.float32(seed.threshold)
+        return pair_scores(posts, article, pairs) >= np.float32(seed.threshold)
 
     @property
     def digest(self) -> str:

@@ -95,7 +95,7 @@ def transformer(read: Read, lexical: Encoder | None = None) -> Scorer:
         if lexical is None:
             return dense
         words, others = lexical.posts(posts).lexical, lexical.articles(stories).lexical
-        for rows in row_blocks(*dense.shape):
+        for rows in row_blocks(len(dense), dense.shape[1]):
             products = words[rows].dot(others)
             dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * products
         return dense

@@ -143,11 +143,9 @@ def find_repeats(posts: Embeddings, others: Embeddings) -> list[tuple[int, int]]
     # The least cosine of the words, if the other part is the same.
     least = (MIN_STORY_SCORE - (1 - mix)) / mix if mix else -1.0
     slack = rounding(posts.dense.shape[1] + int(np.diff(others.lexical.indptr).max(initial=0)))
-    mine, theirs = posts.lexical, others.lexical
-    may = may_share(mine.arrays, theirs.arrays, float(least - slack))
+    may = may_share(posts.lexical.arrays, others.lexical.arrays, float(least - slack))
     pairs: I64 = np.argwhere(may)
-    sides = (posts.dense, mine), (others.dense, theirs)
-    close = pairs[pair_scores(*sides, mix, pairs) >= MIN_STORY_SCORE]
+    close = pairs[pair_scores(posts, others, pairs) >= MIN_STORY_SCORE]
     return [(row, other) for row, other in close.tolist()]
 
 

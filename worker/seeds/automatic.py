@@ -225,8 +225,7 @@ def passing_posts(
     pairs, scores = reaching_pairs(seeds, background, cuts)
     margins = scores - cuts[pairs[:, 0]]
     if skimmed is not None:
-        sides = (seeds.dense, seeds.lexical), (skimmed.dense, skimmed.lexical)
-        approximate = pair_scores(*sides, seeds.mix, pairs)
+        approximate = pair_scores(seeds, skimmed, pairs)
         margins = np.minimum(margins, approximate - skim_cuts[pairs[:, 0]])
         pairs, margins = pairs[margins >= 0], margins[margins >= 0]
     rows, posts = pairs.T

@@ -134,8 +134,7 @@ class EventVector:
             )
         row = self.as_row(posts.mix, posts.digest)
         pairs = np.stack([np.arange(len(posts)), np.zeros(len(posts), np.int64)], axis=1)
-        sides = (posts.dense, posts.lexical), (row.dense, row.lexical)
-        return pair_scores(*sides, posts.mix, pairs)
+        return pair_scores(posts, row, pairs)
 
 
 def decode_arrays(text: str) -> dict[str, NDArray[Any]]:

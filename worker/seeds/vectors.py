@@ -102,6 +102,5 @@ class SeedVectors:
         for number in np.unique(part).tolist():
             positions, rows = np.flatnonzero(part == number), self.parts[number]
             of_part = np.stack([pairs[positions, 0], self.row[pairs[positions, 1]]], axis=1)
-            sides = (posts.dense, posts.lexical), (rows.dense, rows.lexical)
-            scores[positions] = pair_scores(*sides, posts.mix, of_part)
+            scores[positions] = pair_scores(posts, rows, of_part)
         return scores
