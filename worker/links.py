@@ -2,7 +2,7 @@
 
 import re
 from functools import lru_cache
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 MAX_LINK_CHARS = 2048
 # Control characters and spaces, and what browsers read in other ways than servers.
@@ -11,12 +11,13 @@ MAX_HOST_CHARS = 253
 MAX_PARAMETERS = 100
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HOST_PREFIXES = ("www.", "m.", "amp.")  # of the same page for another device
-TRACKING_PREFIXES = ("utm_", "at_", "mc_", "pk_", "mtm_", "hsa_")
+TRACKING_PREFIXES = ("utm_", "at_", "mc_", "ns_", "pk_", "mtm_", "hsa_")
 TRACKING = {
     "fbclid", "gclid", "dclid", "gbraid", "wbraid", "msclkid", "yclid", "twclid", "ttclid",
     "igshid", "igsh", "li_fat_id", "mkt_tok", "cmp", "cmpid", "ocid", "ncid", "icid", "smid",
     "smtyp", "xtor", "ref", "ref_src", "ref_url", "soc_src", "soc_trk", "sr_share", "guccounter",
-    "guce_referrer", "guce_referrer_sig", "taid", "__twitter_impression",
+    "guce_referrer", "guce_referrer_sig", "taid", "__twitter_impression", "ftag", "ito", "s_cid",
+    "wprov",
 }  # fmt: skip
 PLAIN_HOST = re.compile(r"[a-z0-9.-]*+(?<!\.)")  # of others the canonical form decides
 PATH_CHARACTERS = "/%:@!$&'()*+,;=-._~"  # those that need no escape, and escapes themselves
@@ -44,6 +45,17 @@ def canonical_link(address: str) -> str | None:
     kept = sorted((name, value) for name, value in query if not _is_tracking(name.lower()))
     where = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
     return f"{where}{path}" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def without_tracking(address: str) -> str:
+    """The address without its fragment and tracking parameters, else as it is."""
+    address = address.strip()
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return address
+    kept = [p for p in parts.query.split("&") if not _is_tracking(p.partition("=")[0].lower())]
+    return urlunsplit(parts._replace(query="&".join(kept), fragment=""))
 
 
 def canonical_host(host: str) -> str | None:

@@ -1,11 +1,12 @@
 """`newsift seeds`: list, add, change, follow, move and remove seeds."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
+from yarl import URL
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
@@ -13,6 +14,7 @@ from newsift.cli.options import JSON, PATH, kafka_options, option_group
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import Terminated
 from newsift.cli.terminal import confirm_publish, require_yes
+from newsift.collect.state import lock_state
 from newsift.files.read import DASH
 from newsift.files.records import ENDINGS, read_records, write_records
 from newsift.files.write import check_targets
@@ -21,7 +23,7 @@ from newsift.operations.feeds import (
     Follower,
     FollowOptions,
     default_feed_state,
-    feed_state,
+    read_feed_state,
 )
 from newsift.operations.messages import notify, notify_version
 from newsift.operations.seed_drafts import (
@@ -36,7 +38,7 @@ from newsift.operations.seed_topic import find_key, seed_topic
 from newsift.operations.times import parse_seconds, parse_until
 from newsift.web.addresses import PrivateFirst
 from newsift.web.client import SAVE_THE_TEXT, RequestLimits, parse_web_address
-from newsift.web.polite import PoliteWeb
+from newsift.web.feeds import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.record import Seed, parse_event
@@ -334,11 +336,12 @@ def follow(
     Retry-After, and the feed's own interval. A corrected article replaces the text of its seed.
     """
     address = parse_web_address(feed)
-    web = PoliteWeb(PUBLIC_FEEDS, address if intranet else None)
+    web = PoliteWeb(PUBLIC_FEEDS, URL(address.geturl()) if intranet else None)
     file = state or default_feed_state(feed, config)
-    with suppress(Terminated), feed_state(feed, file, options.dry) as (last_state, store):
+    with suppress(Terminated), nullcontext() if options.dry else lock_state(file):
+        last_state = read_feed_state(feed, file)
         notify(f"following {feed}; its state is in {file}")
-        Follower(web, last_state, options, config, store, click.echo).run()
+        Follower(web, last_state, options, config, file, click.echo).run()
 
 
 @seeds.command()

@@ -3,8 +3,7 @@
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import read_regular, state_folder, write_atomically
-from newsift.collect.state import lock_state
-from newsift.files.articles import WebPage, extract_article
+from newsift.files.articles import extract_article
 from newsift.files.subprocesses import run_in_subprocess
 from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import (
@@ -27,11 +25,11 @@ from newsift.operations.seed_drafts import (
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
 from newsift.operations.times import now_ms
-from newsift.web.client import PAGE_HEADERS, PAGE_TYPES
-from newsift.web.feeds import Entry, NewsFeed, clean_link, link_identity, read_feed
-from newsift.web.polite import PoliteWeb, StatusError, is_temporary
+from newsift.web.client import PAGE_HEADERS, StatusError
+from newsift.web.feeds import Entry, NewsFeed, PoliteWeb, is_temporary, read_feed
 from worker.config import Config
 from worker.errors import RunError
+from worker.links import canonical_link, without_tracking
 from worker.posts.times import DAY_MS, HOUR_MS, rfc3339
 from worker.seeds.record import json_digest
 from worker.seeds.state import ControlState
@@ -54,25 +52,22 @@ class FollowedArticle(msgspec.Struct):
     published_at: int
     digest: str  # of the latest entry about it
     seen_at: int  # when the feed last listed it
-    read: int | None = None
-    news: bool = False  # whether the entry has changed since the article was read
-    again: int = 0  # how often the article was read after the first time
-    failing: bool = False  # the last attempt failed, but a retry may help
+    reads: int = 0
+    due_at: int | None = 0  # None: it is not read again unless its entry changes
+    next_due_at: int = 0  # if its entry changes
     seed: str | None = None  # the id of the seed that was made of it
     version: str | None = None  # of that seed
     left: bool = False  # it is not read again, as its seed belongs to somebody else or was changed
 
     def due(self, now: int) -> bool:
-        """Whether it should be read now; the intervals grow, even if it changes each time."""
-        if self.left or self.read is None:
-            return not self.left
-        if self.failing and self.again < MAX_RETRIES:
-            return now >= self.read + (FIRST_RETRY_MS << self.again)
-        return self.news and now >= self.read + HOUR_MS * self.again
+        return not self.left and self.due_at is not None and now >= self.due_at
 
-    def count_attempt(self, now: int, *, failing: bool = False) -> None:
-        self.again += self.read is not None
-        self.read, self.news, self.failing = now, False, failing
+    def count_read(self, now: int, *, failed_for_now: bool = False) -> None:
+        """The intervals grow, even if the article changes each time."""
+        self.next_due_at, self.due_at = now + HOUR_MS * self.reads, None
+        if failed_for_now and self.reads < MAX_RETRIES:
+            self.due_at = now + (FIRST_RETRY_MS << self.reads)
+        self.reads += 1
 
     def leave(self) -> None:
         """Do not read it again, and do not change its seed."""
@@ -96,23 +91,22 @@ class FeedState(msgspec.Struct):
     articles: dict[str, FollowedArticle] = msgspec.field(default_factory=dict)
 
     def note(self, entries: Sequence[Entry], now: int, keep: int) -> None:
-        """Add the entries of a feed."""
+        """Add the entries of a feed. If there are too many, the oldest without a seed go."""
         self.seen_at = now
         first_ones = {link_identity(entry.link): entry for entry in entries[::-1]}
         for name, entry in reversed(first_ones.items()):
             if (article := self.articles.get(name)) is not None:
-                article.seen_at = now
-                article.news = article.news or article.digest != entry.digest
-                article.digest = entry.digest
+                if article.digest != entry.digest and article.due_at is None:
+                    article.due_at = article.next_due_at
+                article.seen_at, article.digest = now, entry.digest
             elif (at := min(entry.published_at or now, now)) + keep > now:
-                link = clean_link(entry.link)
+                link = without_tracking(entry.link)
                 self.articles[name] = FollowedArticle(link, entry.title, at, entry.digest, now)
         remaining = [
             (name, article) for name, article in self.articles.items()
             if article.seen_at >= now - keep or article.seed is not None
         ]  # fmt: skip
-        if len(remaining) > MAX_ARTICLES:  # the oldest without a seed go
-            remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen_at))
+        remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen_at))
         self.articles = dict(remaining[:MAX_ARTICLES])
 
     def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
@@ -121,28 +115,26 @@ class FeedState(msgspec.Struct):
             article for article in self.articles.values() if article.seen_at == self.seen_at
             and article.published_at + keep > now and article.due(now)
         ]  # fmt: skip
-        return sorted(due, key=lambda article: (article.read or 0, -article.published_at))[:most]
+        return sorted(due, key=lambda article: (article.due_at, -article.published_at))[:most]
 
 
-@contextmanager
-def feed_state(feed: str, file: Path, dry: bool) -> Iterator[tuple[FeedState, Callable[[], None]]]:
-    """The stored state and a function that stores it; locked for other processes."""
-    with nullcontext() if dry else lock_state(file):
-        try:
-            state = msgspec.json.decode(read_regular(file, MAX_STATE_BYTES), type=FeedState)
-        except FileNotFoundError:
-            state = FeedState(feed)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "is not a state of a feed"
-            raise InputError(f"--state: {file}: {reason}; move it away, and start again") from None
-        if state.feed != feed:
-            raise InputError(
-                f"--state: {file} is of {state.feed}; give each feed a file of its own"
-            )
-        yield (
-            state,
-            lambda: None if dry else write_atomically(file, msgspec.json.encode(state), 0o600),
-        )
+def link_identity(link: str) -> str:
+    """The same text for all spellings of one address."""
+    return canonical_link(link) or without_tracking(link)
+
+
+def read_feed_state(feed: str, file: Path) -> FeedState:
+    """A new one if there is no file. Raises InputError for the file of another feed."""
+    try:
+        state = msgspec.json.decode(read_regular(file, MAX_STATE_BYTES), type=FeedState)
+    except FileNotFoundError:
+        return FeedState(feed)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is not a state of a feed"
+        raise InputError(f"--state: {file}: {reason}; move it away, and start again") from None
+    if state.feed != feed:
+        raise InputError(f"--state: {file} is of {state.feed}; give each feed a file of its own")
+    return state
 
 
 def default_feed_state(feed: str, config: Config) -> Path:
@@ -168,7 +160,7 @@ class Follower:
     feed: FeedState
     options: FollowOptions
     config: Config
-    store: Callable[[], None]
+    file: Path  # of the state
     show: Callable[[str], object]  # is called with a line for each published seed
     _has_worked: bool = False
     _failures: set[str] = field(default_factory=set)  # reported, until all works again
@@ -198,6 +190,10 @@ class Follower:
                 self._failures.clear()
             self._has_worked = True
 
+    def _store(self) -> None:
+        if not self.options.dry:
+            write_atomically(self.file, msgspec.json.encode(self.feed), 0o600)
+
     def _fetch_feed(self) -> None:
         feed, pause = self.feed, 0.0
         if (left := feed.wait_until / 1000 - time.time()) > 0:
@@ -225,7 +221,7 @@ class Follower:
             raise
         finally:
             feed.wait_until = round((time.time() + pause) * 1000)
-            self.store()
+            self._store()
 
     def _read_articles(self) -> None:
         """Read those that are due and publish their seeds, and delete the seeds of old ones."""
@@ -244,8 +240,8 @@ class Follower:
                     if len(topic.state().seeds) >= self.config.limits.seeds:
                         raise RunError(too_many_seeds(self.config))
                     outcomes[self._read_article(article, topic)] += 1
-                    self.store()
-                    if article.failing:
+                    self._store()
+                    if article.due_at is not None:
                         break  # its site may want a pause: the others wait for the next round
             finally:
                 if outcomes:
@@ -269,34 +265,29 @@ class Follower:
             topic.publish(dict.fromkeys(ended), state)
             for article in ended.values():
                 article.leave()
-            self.store()
+            self._store()
             notify(f"expired seeds deleted: {len(ended):,}")
             notify_version(state)
 
     def _read_article(self, article: FollowedArticle, topic: SeedTopic) -> str:
-        is_first = article.read is None
+        is_first = not article.reads
         if is_first and link_identity(article.link) in _links(topic.state()):
-            article.count_attempt(now_ms())
+            article.count_read(now_ms())
             article.leave()
             return ALREADY_THERE
         try:
-            outcome = self._make_seed(article, self._read_page(article), topic)
+            page = self.web.get(article.link).page(self.web.limits)
+            found = extract_article(page).require_seed(page.url, self.config.model.name)
+            url, title = without_tracking(page.url), found.title or article.title
+            content = {"text": found.text, "title": title, "url": url}
+            outcome = self._make_seed(article, content, topic)
         except InputError as error:
-            article.count_attempt(now_ms(), failing=is_temporary(error))
+            article.count_read(now_ms(), failed_for_now=is_temporary(error))
             if is_first:
                 notify(f"no seed: {error}")
             return REFUSED
-        article.count_attempt(now_ms())
+        article.count_read(now_ms())
         return outcome
-
-    def _read_page(self, article: FollowedArticle) -> dict[str, Any]:
-        answer = self.web.get(article.link)
-        if (kind := answer.content_type.get_content_type()) not in PAGE_TYPES:
-            raise InputError(f"{answer.url}: is {one_line(kind)}, not text")
-        charset = answer.content_type.get_content_charset()
-        page = extract_article(WebPage(answer.url, answer.body, charset))
-        text = page.require_seed(answer.url, self.config.model.name).text
-        return {"text": text, "title": page.title or article.title, "url": clean_link(answer.url)}
 
     def _make_seed(
         self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic

@@ -1,8 +1,9 @@
 """Checks of addresses, the environment's proxies, and the waiting times that answers ask for."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from socket import inet_aton
@@ -12,6 +13,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 from yarl import URL
 
 from worker.errors import ConfigError
+from worker.links import DEFAULT_PORTS
 
 NAT64_NETWORK = IPv6Network("64:ff9b::/96")
 CARRIER_NETWORK = IPv4Network("100.64.0.0/10")
@@ -46,17 +48,23 @@ def is_private(address: str) -> bool:
     return (ip.is_private and not ip.is_reserved) or ip in CARRIER_NETWORK
 
 
+@dataclass(slots=True)
 class PrivateFirst:
     """Allows private addresses only until a public host, which may redirect, was requested."""
 
-    def __init__(self) -> None:
-        self._was_public = False
+    host: URL | None = None  # the one host that may have them, at its port or a default one
+    allow: Callable[[URL, str], bool] = lambda _, address: is_public(address)
+    _was_public: bool = field(default=False, init=False)
 
-    def __call__(self, address: str) -> bool:
-        if is_public(address):
+    def __call__(self, target: URL, address: str) -> bool:
+        if self.allow(target, address):
             self._was_public = True
             return True
-        return not self._was_public and is_private(address)
+        host = self.host
+        is_its_host = host is None or (
+            target.host == host.host and target.port in (host.port, *DEFAULT_PORTS.values())
+        )
+        return is_its_host and not self._was_public and is_private(address)
 
 
 def _embedded_address(address: str) -> Address:
@@ -84,7 +92,6 @@ def parse_address(url: str, *schemes: str) -> URL | None:
 
 
 HTTP_SCHEMES = {"ws": "http", "wss": "https"}  # of the handshake of a web socket
-DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def is_websocket(url: URL) -> bool:

@@ -104,11 +104,13 @@ class RequestLimits:
     max_seconds: float = MAX_REQUEST_S
     max_bytes: int = MAX_PAGE_BYTES
     resolve: Callable[[str, int], list[str]] = resolve
-    allow: Callable[[str], bool] = is_public  # whether an IP address may be requested
+    # Whether a target may be requested at an IP address.
+    allow: Callable[[URL, str], bool] = lambda _, address: is_public(address)
     remedy: str = SAVE_THE_TEXT
 
-    def check(self, host: str, address: str) -> None:
-        if not self.allow(address):
+    def check(self, target: URL, address: str) -> None:
+        if not self.allow(target, address):
+            host = target.raw_host or ""
             where = host if host == address else f"{host} is at {address}, which"
             problem = f"{where} is not a public address"
             raise InputError(f"{problem}; {self.remedy}")
@@ -133,13 +135,14 @@ class WebAnswer:
         except ValueError as error:
             raise InputError(f"{self.url}: redirects to an invalid address") from error
 
-    @property
-    def content_type(self) -> Message:
-        """The parsed header, in the one class of Python that can parse it."""
-        message = Message()
+    def page(self, limits: RequestLimits) -> WebPage:
+        """Raises InputError for what is no text."""
+        message = Message()  # the one class of Python that can parse the header
         header = self.headers.get("Content-Type", "text/plain")
         message["Content-Type"] = header[:MAX_CONTENT_TYPE_CHARS]
-        return message
+        if (kind := message.get_content_type()) not in PAGE_TYPES:
+            raise InputError(f"{self.url}: is {kind}, not text; {limits.remedy}")
+        return WebPage(self.url, self.body, message.get_content_charset())
 
 
 def _percent(byte: re.Match[str]) -> str:
@@ -148,7 +151,32 @@ def _percent(byte: re.Match[str]) -> str:
 
 def fetch(url: str, limits: RequestLimits = RequestLimits()) -> WebPage:
     """Raises InputError if the page cannot be fetched."""
-    return run_with_timeout(lambda: _fetch(url, limits), url, limits)
+
+    def request(target: str) -> WebAnswer:
+        answer = send(target, limits)
+        if answer.location is None and answer.status != 200:
+            problem = f"answers {answer.status} {answer.reason}; {limits.remedy}"
+            raise InputError(f"{target}: {problem}")
+        return answer
+
+    return run_with_timeout(lambda: follow_redirects(url, request).page(limits), url, limits)
+
+
+class StatusError(InputError):
+    def __init__(self, message: str, status: int, wait: float = 0.0) -> None:
+        """`wait`: seconds before the site may be requested again."""
+        super().__init__(message)
+        self.status, self.wait = status, wait
+
+
+def follow_redirects(url: str, request: Callable[[str], WebAnswer]) -> WebAnswer:
+    for _ in range(MAX_REDIRECTS + 1):
+        answer = request(url)
+        if answer.location is None:
+            return answer
+        url = answer.location
+    problem = f"redirects more than {MAX_REDIRECTS} times; give the last address"
+    raise StatusError(f"{url}: {problem}", answer.status)
 
 
 def run_with_timeout(work: Callable[[], T], url: str, limits: RequestLimits) -> T:
@@ -167,24 +195,6 @@ def run_with_timeout(work: Callable[[], T], url: str, limits: RequestLimits) -> 
     except TimeoutError:
         message = f"{url}: took longer than {limits.max_seconds:g} s; {limits.remedy}"
         raise InputError(message) from None
-
-
-def _fetch(url: str, limits: RequestLimits) -> WebPage:
-    for _ in range(MAX_REDIRECTS + 1):
-        answer = send(url, limits)
-        if answer.location is None:
-            return _page(answer, limits)
-        url = answer.location
-    raise InputError(f"{url}: redirects more than {MAX_REDIRECTS} times; give the last address")
-
-
-def _page(answer: WebAnswer, limits: RequestLimits) -> WebPage:
-    if answer.status != 200:
-        raise InputError(f"{answer.url}: answers {answer.status} {answer.reason}; {limits.remedy}")
-    content_type = answer.content_type.get_content_type()
-    if content_type not in PAGE_TYPES:
-        raise InputError(f"{answer.url}: is {content_type}, not text; {limits.remedy}")
-    return WebPage(answer.url, answer.body, answer.content_type.get_content_charset())
 
 
 def parse_web_address(url: str) -> SplitResult:
@@ -240,8 +250,7 @@ def send(
         if proxy is None:
             resolver = CheckedResolver(_resolve_and_check(target, limits))
         else:  # the proxy resolves and checks names
-            host = target.raw_host or ""
-            limits.check(host, literal_address(host) or PUBLIC_ADDRESS)
+            limits.check(target, literal_address(target.raw_host or "") or PUBLIC_ADDRESS)
         return asyncio.run(_send(target, url, limits, headers, resolver))
     except NewsiftError:
         raise
@@ -260,7 +269,7 @@ def _resolve_and_check(target: URL, limits: RequestLimits) -> list[str]:
     if not addresses:
         raise OSError("the name has no address")
     for address in addresses:
-        limits.check(host, address)
+        limits.check(target, address)
     return addresses[:MAX_ADDRESSES]
 
 

@@ -28,7 +28,7 @@ def read_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("newsift.files.articles.run_in_subprocess", read)
     monkeypatch.setattr("newsift.operations.feeds.run_in_subprocess", read)
-    monkeypatch.setattr("newsift.web.polite.run_in_subprocess", read)
+    monkeypatch.setattr("newsift.web.feeds.run_in_subprocess", read)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.worker.small_encoder import mail
-from worker.links import MAX_LINK_CHARS, canonical_link, may_be_among
+from worker.links import MAX_LINK_CHARS, canonical_link, may_be_among, without_tracking
 from worker.match.links import MAX_END_CHARS, post_links, strip_end
 from worker.posts.attachments import MAX_LINKS, MAX_PICTURES, PART_CHARS, Card
 from worker.posts.outcome import Post
@@ -46,6 +46,16 @@ def test_what_else_an_address_says_counts(address: str, form: str | None) -> Non
 ])  # fmt: skip
 def test_an_address_that_names_no_page_or_deceives_is_refused(address: str) -> None:
     assert canonical_link(address) is None
+
+
+@pytest.mark.parametrize("query", ["id=5", "cid=9", "p=1&q=2", "q=a%20b&q=a", "utm=1", "x", "a="])
+def test_only_tracking_and_the_fragment_go(query: str) -> None:
+    url = f"https://{PAGE}/"
+    assert without_tracking(f" {url}?utm_source=x&{query}&at_medium=RSS&fbclid=y#top\n") == (
+        f"{url}?{query}"
+    )
+    assert without_tracking(f"{url}?xtor=1#x") == url
+    assert without_tracking("http://[::1") == "http://[::1"
 
 
 def test_links_are_those_of_the_post_its_card_and_its_text() -> None:

@@ -143,7 +143,14 @@ def test_only_addresses_of_own_networks_are_inside(
 def test_a_page_outside_does_not_lead_inside() -> None:
     allow = PrivateFirst()
     addresses = ["10.0.0.1", "192.168.0.1", "169.254.169.254", "8.8.8.8", "10.0.0.1", "1.1.1.1"]
-    assert [allow(each) for each in addresses] == [True, True, False, True, False, True]
+    assert [allow(URL("http://a.test"), each) for each in addresses] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(

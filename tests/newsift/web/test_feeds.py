@@ -8,46 +8,7 @@ from hypothesis import strategies as st
 
 from encoder.errors import InputError
 from newsift.files.subprocesses import run_in_subprocess
-from newsift.web.feeds import MAX_ENTRIES, NewsFeed, clean_link, link_identity, read_feed
-
-LINK = "https://news.test/ferry"
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        f"{LINK}?utm_source=rss&utm_medium=feed",
-        f"{LINK}?fbclid=abc&gclid=x#top",
-        f"{LINK}?at_medium=RSS&at_campaign=KARANGA",
-        f" {LINK}\n",
-    ],
-)
-def test_removes_tracking_from_a_link(link: str) -> None:
-    assert clean_link(link) == LINK
-
-
-@pytest.mark.parametrize("query", ["id=5", "cid=9", "p=1&q=2", "q=a%20b&q=a", "utm=1", "x", "a="])
-def test_keeps_other_parameters_of_a_link(query: str) -> None:
-    assert clean_link(f"{LINK}?utm_source=x&{query}&utm_medium=y") == f"{LINK}?{query}"
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        (LINK, f"{LINK}?utm_source=rss#x", True),
-        (LINK, LINK.replace("https", "http"), True),
-        (LINK, LINK.replace("news.test", "NEWS.test:443"), True),
-        (f"{LINK}?id=2", f"{LINK}?id=1", False),
-        (LINK, LINK.replace("news", "new"), False),
-        (LINK, LINK.replace("ferry", "Ferry"), False),
-        (LINK, LINK.replace("news.test", "news.test:8080"), False),
-        ("http://[::1", "http://[::1", True),
-        ("javascript:a", "javascript:b", False),
-    ],
-)
-def test_compares_links(one: str, other: str, same: bool) -> None:
-    assert (link_identity(one) == link_identity(other)) == same
-
+from newsift.web.feeds import MAX_ENTRIES, NewsFeed, read_feed
 
 URL = "https://news.test/feeds/all"
 XML = "application/xml"

@@ -8,7 +8,7 @@ import pytest
 
 import newsift.cli.seeds
 from newsift.web.client import RequestLimits
-from newsift.web.polite import PoliteWeb
+from newsift.web.feeds import PoliteWeb
 from tests.newsift.cli.seeds.news_site import Site
 from tests.worker.command_topics import Kafka
 from tests.worker.fake_command import Command, Outcome
@@ -19,7 +19,7 @@ from tests.worker.fake_web_server import serving
 def site(monkeypatch: pytest.MonkeyPatch, read_in_process: None) -> Iterator[Site]:
     """A site of this machine, as if it stood in the open web and did not mind haste."""
     follow = newsift.cli.seeds
-    monkeypatch.setattr(follow, "PUBLIC_FEEDS", RequestLimits(allow=lambda _: True))
+    monkeypatch.setattr(follow, "PUBLIC_FEEDS", RequestLimits(allow=lambda *_: True))
     monkeypatch.setattr(follow, "PoliteWeb", partial(PoliteWeb, pause_s=0.0))
     with serving(Site()) as result:
         yield result

@@ -4,6 +4,7 @@ from dataclasses import replace
 from importlib import import_module
 
 import pytest
+from yarl import URL
 
 from encoder.errors import InputError
 from newsift.files.articles import extract_in_process
@@ -15,7 +16,7 @@ from tests.worker.fake_web_server import web_server
 
 pytestmark = pytest.mark.usefixtures("read_in_process")
 
-HERE = RequestLimits(allow=lambda _: True)
+HERE = RequestLimits(allow=lambda *_: True)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_reads_an_article_in_any_transfer_form(web: str, name: str) -> None:
 )
 def test_refuses_what_holds_no_article(web: str, name: str, message: str) -> None:
     small = RequestLimits(
-        max_bytes=2**20, allow=lambda _: True, max_seconds=0.5 if "drip" in name else 20.0
+        max_bytes=2**20, allow=lambda *_: True, max_seconds=0.5 if "drip" in name else 20.0
     )
     with pytest.raises(InputError, match=message):
         extract_in_process(fetch(f"{web}/{name}", small)).require_article(name)
@@ -87,7 +88,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_used(web: str) -> No
     answers = [["127.0.0.1"], ["10.9.9.9"]]
     checked: list[str] = []
 
-    def allow(address: str) -> bool:
+    def allow(_: URL, address: str) -> bool:
         checked.append(address)
         return address == "127.0.0.1"
 

@@ -11,7 +11,7 @@ from newsift.cli.options import configuration
 from newsift.operations.feeds import MIN_LINGER_MS, FeedState, Follower, FollowOptions
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
-from newsift.web.polite import PoliteWeb
+from newsift.web.feeds import PoliteWeb
 from tests.newsift.cli.seeds.news_site import Reply, Site, feed, item, page, seeds_of
 from tests.worker.command_topics import SEEDS, Kafka
 from tests.worker.event_profiles import profile_value
@@ -266,12 +266,12 @@ def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path
 
 
 @pytest.fixture
-def tour(site: Site, kafka: Kafka) -> Follower:
-    web = PoliteWeb(RequestLimits(allow=lambda _: True), pause_s=0.0)
+def tour(site: Site, kafka: Kafka, tmp_path: Path) -> Follower:
+    web = PoliteWeb(RequestLimits(allow=lambda *_: True), pause_s=0.0)
     existing = FeedState(f"{site.url}/feed")
     plan = FollowOptions("ferry", 14 * 24 * HOUR, 20, every=60.0)
     config = configuration(str(kafka.address), None)
-    return Follower(web, existing, plan, config, lambda: None, print)
+    return Follower(web, existing, plan, config, tmp_path / "follow.json", print)
 
 
 def again(tour: Follower) -> None:

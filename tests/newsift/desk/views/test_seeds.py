@@ -206,7 +206,7 @@ def test_a_draft_is_published_as_seeds_add_publishes_it(
 
 
 def test_a_page_is_fetched(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drafts, "PUBLIC_LIMITS", RequestLimits(allow=lambda _: True))
+    monkeypatch.setattr(drafts, "PUBLIC_LIMITS", RequestLimits(allow=lambda *_: True))
     with web_server() as port:
         (result,) = ask("/api/seeds/read", url=f" http://127.0.0.1:{port}/hop/2 ")
     record = json.loads(result["value"])
