@@ -1,10 +1,8 @@
 """The objects of a kustomization, and the workloads among them."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,15 +13,7 @@ import yaml
 from worker.config import Config
 from worker.config.load import load
 
-# The fields of Kubernetes 1.37, KEDA 2.21 and the Prometheus operator 0.85. A type is the name of a
-# scalar, `#Name`, [type] for a list, {"*": type} for a map, or a map from field to type.
-FIELDS: dict[str, Any] = json.loads(Path(__file__).with_name("fields.json").read_text("utf-8"))
-SCALARS: dict[str, tuple[type, ...]] = {
-    "string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float),
-    "scalar": (str, int, float),
-}  # fmt: skip
 FILE = "kustomization.yaml"
-READ = {"apiVersion", "kind", "namespace", "resources", "patches"}
 # Lists that a patch merges into, and the field by which it recognises an item.
 MERGED = {
     "containers": "name", "initContainers": "name", "env": "name", "volumes": "name",
@@ -75,25 +65,6 @@ class UniqueLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def value_faults(value: Any, kind: Any, path: str) -> Iterator[str]:
-    kind = FIELDS[kind[1:]] if isinstance(kind, str) and kind[0] == "#" else kind
-    if value is None or kind == "any":
-        return
-    if isinstance(kind, str):
-        if not isinstance(value, SCALARS[kind]) or isinstance(value, bool) > (kind == "boolean"):
-            yield f"{path}: {value!r} is not {kind}"
-    elif not isinstance(value, type(kind)):
-        yield f"{path}: is not {'list' if isinstance(kind, list) else 'mapping'}"
-    elif isinstance(kind, list):
-        for number, item in enumerate(value):
-            yield from value_faults(item, kind[0], f"{path}[{number}]")
-    else:
-        for name, inner in value.items():
-            yield from value_faults(inner, kind.get(name, kind.get("*", "any")), f"{path}.{name}")
-            if not {name, "*"} & kind.keys():
-                yield f"{path}.{name}: unknown field; did you mean {get_close_matches(name, kind)}?"
-
-
 def merged(old: Any, new: Any, name: str = "") -> Any:
     """A strategic merge: maps key by key, null removes, some lists item by item."""
     if isinstance(old, dict) and isinstance(new, dict):
@@ -112,54 +83,43 @@ class Stack:
     """The objects of a kustomization, the files it read and what is wrong with it."""
 
     objects: list[Object] = field(default_factory=list)
+    recipes: list[Object] = field(default_factory=list)
     files: set[Path] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
 
-    @classmethod
-    def build(cls, folder: Path) -> "Stack":
-        """As `kubectl kustomize` does; what is not read here is a fault."""
-        stack = cls()
-        for recipe in stack._read(folder / FILE):
-            stack.faults += [f"{FILE}: {key} is not read here" for key in recipe.keys() - READ]
+    def build(self, folder: Path) -> "Stack":
+        """Add the objects of a folder, as `kubectl kustomize` does."""
+        for recipe in self._read(folder / FILE):
+            self.recipes.append(recipe)
             for path in (folder / str(entry) for entry in recipe.get("resources") or ()):
-                inner = Stack.build(path) if path.is_dir() else Stack()
-                stack.objects += inner.objects if path.is_dir() else stack._read(path)
-                stack.files |= inner.files
-                stack.faults += inner.faults
-            for file in (folder / str(at(each, "path")) for each in recipe.get("patches") or ()):
-                for change in stack._read(file):
-                    same = [n for n, o in enumerate(stack.objects) if title(o) == title(change)]
+                if path.is_dir():
+                    self.build(path)
+                else:
+                    self.objects += self._read(path)
+            for each in items(recipe, "patches"):
+                for change in self._read(folder / str(each.get("path"))):
+                    same = [n for n, o in enumerate(self.objects) if title(o) == title(change)]
                     for number in same:
-                        stack.objects[number] = merged(stack.objects[number], change)
+                        self.objects[number] = merged(self.objects[number], change)
                     if not same:
-                        name = title(change)
-                        stack.faults.append(f"{file.name}: patches {name}, which is not there")
-            for item in stack.objects:
+                        self.faults.append(f"{title(change)}: is patched, and not there")
+            for item in self.objects:
                 if item.get("kind") != "Namespace" and "namespace" in recipe:
-                    facts = mapping(item, "metadata")
-                    item["metadata"] = facts | {"namespace": recipe["namespace"]}
-        return stack
+                    item["metadata"] = mapping(item, "metadata") | {
+                        "namespace": recipe["namespace"]
+                    }
+        return self
 
-    def _read(self, file: Path) -> list[Object]:
+    def _read(self, file: Path) -> Iterator[Object]:
         self.files.add(file.resolve())
         try:
             documents = list(yaml.load_all(file.read_text("utf-8"), UniqueLoader))
         except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
             self.faults.append(f"{file.name}: cannot be read ({' '.join(str(error).split())})")
-            return []
-        objects = [document for document in documents if isinstance(document, dict)]
-        if not objects or len(objects) < len(documents):
+            return
+        if not documents or not all(isinstance(document, dict) for document in documents):
             self.faults.append(f"{file.name}: is empty, or holds what is not a mapping")
-        return objects
-
-    def field_faults(self) -> Iterator[str]:
-        """Fields that the API does not have, values of another type, objects that are twice."""
-        titles = [title(item) for item in self.objects]
-        for name, item in zip(titles, self.objects, strict=True):
-            kind = f"{item.get('apiVersion')}/{item.get('kind')}"
-            if kind not in FIELDS or titles.count(name) > 1:
-                yield f"{name}: is there twice, or of no kind that this check has the fields of"
-            yield from value_faults(item, FIELDS.get(kind, "any"), name)
+        yield from (document for document in documents if isinstance(document, dict))
 
     def of(self, kind: str) -> list[Object]:
         return [item for item in self.objects if item.get("kind") == kind]
@@ -180,7 +140,7 @@ class Workload:
     """A StatefulSet or Deployment of newsift, and the ConfigMaps beside it."""
 
     def __init__(self, item: Object, configs: dict[str, Object]) -> None:
-        self.item, self.configs, self.kind = item, configs, item.get("kind")
+        self.item, self.configs = item, configs
         self.replicas = mapping(item, "spec").get("replicas", 1)
         self.pod = mapping(item, "spec.template.spec")
         self.main = next(iter(items(self.pod, "containers")), Object())
@@ -205,14 +165,6 @@ class Workload:
     def has(self, labels: Object) -> bool:
         own = mapping(self.item, "spec.template.metadata.labels")
         return all(own.get(name) == value for name, value in labels.items())
-
-    @property
-    def kept(self) -> tuple[str, Any]:
-        """What has to outlive the pod, and its path."""
-        if self.is_worker:
-            return "cache", self.variables.get("NEWSIFT_CACHE")
-        option = self.command.index("--state") if "--state" in self.command[:-1] else None
-        return "state", self.command[option + 1] if option else self.variables.get("NEWSIFT_STATE")
 
     @cached_property
     def config(self) -> Config:

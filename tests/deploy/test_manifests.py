@@ -165,7 +165,7 @@ def test_the_command_prints_a_line_for_each_fault_and_exits_with_1(tmp_path: Pat
 
 
 def test_the_images_have_the_version_of_the_code() -> None:
-    stacks = [Stack.build(HERE / name) for name in ("overlays/keda", "overlays/gpu")]
+    stacks = [Stack().build(HERE / name) for name in ("overlays/keda", "overlays/gpu")]
     images = {work.main["image"] for stack in stacks for work in stack.workloads}
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert images == {f"newsift:{version}-cpu", f"newsift:{version}-cuda"}
