@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.worker.conftest import anyio_backend, fake, kafka
+from tests.worker.conftest import anyio_backend, kafka
 
-__all__ = ["anyio_backend", "fake", "kafka"]
+__all__ = ["anyio_backend", "kafka"]
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,10 @@
-"""An encoder that takes no time to load, and a broker."""
+"""A broker of a test's own."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-import encoder
-from tests.worker.fake_command import FakeEncoder
 
 if TYPE_CHECKING:
     from tests.worker.command_topics import Kafka
@@ -17,13 +14,6 @@ if TYPE_CHECKING:
 def anyio_backend() -> str:
     """Tests that are coroutines run in asyncio's event loop, in which the worker runs."""
     return "asyncio"
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeEncoder:
-    made = FakeEncoder()
-    monkeypatch.setattr(encoder, "load", lambda *_, **__: made, raising=False)
-    return made
 
 
 @pytest.fixture
