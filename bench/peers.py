@@ -1,17 +1,21 @@
 """`newsift bench peers`: the worker beside what a user would write, on one broker."""
 
+import re
+import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import log, sqrt
 from pathlib import Path
 from statistics import median
 from zipfile import BadZipFile
 
+import msgspec
 import numpy as np
 
-from bench.lucene_words import LuceneWords
 from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, ratio
 from bench.peer_programs import CLIENTS, MiniLM, PeerJob
 from bench.programs import Start, running_peer, running_worker, speed_of
@@ -35,6 +39,8 @@ SEEDS = "seeds"
 ARTICLE_PIECES = 256
 SAMPLE = 16_384  # posts that a peer's thresholds are taken from
 SHARE = 0.001  # of the posts that match a seed, as with automatic thresholds
+WORDS = 200  # of an article, at most
+WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,53 @@ def minilm_peer(jar: Path) -> Peer:
         for client in CLIENTS
     }
     return Peer(cosines, write_seeds, programs, str(jar))
+
+
+class LuceneWords:
+    """Words alone: the words of articles as queries of Lucene's monitor, a program in Java.
+
+    Scores by tf-idf weights of an article's words and BM25's saturation in a post.
+    """
+
+    def __init__(self, target: Path, background: Sequence[str]) -> None:
+        if not list(target.glob("lucene-peer-*.jar")):
+            raise InputError(
+                f"--lucene: {target} has no lucene-peer jar; `mvn -q -f bench/lucene package` "
+                "makes it in bench/lucene/target"
+            )
+        jars = f"{target.resolve()}/*:{target.resolve()}/dependency/*"
+        self.command = ("java", "-Xmx512m", "-cp", jars, "LucenePeer")
+        self._count = len(background)
+        self._posts = Counter(word for text in background for word in set(words_of(text)))
+
+    def score(self, posts: Sequence[str], articles: Sequence[TrainingArticle]) -> F32:
+        """Scores by the program itself: [posts, articles]."""
+        with tempfile.TemporaryDirectory() as folder:
+            queries, texts, out = (Path(folder) / name for name in ("queries", "texts", "scores"))
+            self.write_queries(articles, queries)
+            texts.write_bytes(b"".join(msgspec.json.encode(text) + b"\n" for text in posts))
+            subprocess.run([*self.command, "score", queries, texts, out], check=True)
+            scores = np.fromfile(out, ">f4").astype(np.float32)
+        return scores.reshape(len(posts), len(articles))
+
+    def write_queries(self, articles: Sequence[TrainingArticle], file: Path) -> None:
+        """Write the weights of each article's words, a line for each."""
+        weights = (self.weights(f"{title}. {text}") for title, text in articles)
+        file.write_bytes(b"".join(msgspec.json.encode(words) + b"\n" for words in weights))
+
+    def weights(self, text: str) -> dict[str, float]:
+        """The heaviest words of a text with their weights, of length one together."""
+        weights = {
+            word: (1 + log(times)) * log(self._count / (1 + self._posts[word]) + 1)
+            for word, times in Counter(words_of(text)).items()
+        }
+        heaviest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:WORDS]
+        length = sqrt(sum(weight**2 for _, weight in heaviest))
+        return {word: weight / length for word, weight in heaviest}
+
+
+def words_of(text: str) -> list[str]:
+    return WORD.findall(text.lower())
 
 
 def lucene_peer(target: Path, texts: Sequence[str]) -> Peer:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from bench import peer_programs
-from bench.lucene_words import LuceneWords
 from bench.peer_programs import PeerJob, PeerMatcher
-from bench.peers import minilm_peer
+from bench.peers import LuceneWords, minilm_peer
 from encoder.errors import InputError
 from encoder.model.weights import F32
 

@@ -41,9 +41,9 @@ def test_an_article_is_text_or_a_file(
 ) -> None:
     file, content = tmp_path / "a.md", "# Ferry burns\n\nIt burnt.\n"
     file.write_text(content, "utf-8")
-    articles, read = list[object](), Encoder.articles
+    articles, read = list[str | tuple[str, str]](), Encoder.articles
 
-    def noted(own: Encoder, some: list[object]) -> Embeddings:
+    def noted(own: Encoder, some: list[str | tuple[str, str]]) -> Embeddings:
         articles.extend(some)
         return read(own, some)
 
