@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from worker.match.records import Match, MatchRecord
+from worker.match.records import MatchRecord
 from worker.posts.outcome import Post, PostId
 
 SCHEMA = "newsift.deletion/1"
@@ -109,13 +109,9 @@ def has_content(post: Post) -> bool:
     return post != without_content(post)
 
 
-def without_words(match: Match) -> Match:
-    return msgspec.structs.replace(match, why=[])
-
-
 def redact(record: MatchRecord) -> MatchRecord:
     """What commands, desk and files show of the matches of a deleted post."""
-    matches = [without_words(match) for match in record.matches]
+    matches = [msgspec.structs.replace(match, why=[]) for match in record.matches]
     return msgspec.structs.replace(
         record, post=without_content(record.post), matches=matches, deleted=True
     )

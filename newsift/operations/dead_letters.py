@@ -141,11 +141,6 @@ class RetryResult:
     not_sent: Counter[str] = field(default_factory=Counter)  # by the reason
 
 
-def format_unsent(counts: Counter[str]) -> str:
-    """The reasons are sentences, so each count precedes its reason."""
-    return ", ".join(f"{count:,} ({reason})" for reason, count in counts.most_common())
-
-
 def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) -> RetryResult:
     """`show` is called for each letter that the broker has."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
@@ -196,8 +191,9 @@ def _resend(
             outbox.settle()
         finally:
             report(outbox.drain(GRACE_S))
-            reasons = format_unsent(result.not_sent)
-            others = f"; not retried: {reasons}" if reasons else ""
+            # The reasons are sentences, so each count precedes its reason.
+            unsent = [f"{count:,} ({reason})" for reason, count in result.not_sent.most_common()]
+            others = f"; not retried: {', '.join(unsent)}" if unsent else ""
             notify(f"{result.count:,} sent again{others}")
     return result
 

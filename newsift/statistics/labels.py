@@ -229,7 +229,9 @@ class LabelState:
         """By key."""
         labels = self._labels_of.get(event)
         if labels is None:
-            labels = self._labels_of[event] = _sorted_labels(self._events.get(event, {}))
+            read = (label for label, _ in self._events.get(event, {}).values())
+            own = (label for label in read if isinstance(label, Label))
+            labels = self._labels_of[event] = tuple(sorted(own, key=lambda label: label.key))
         return labels
 
     @cached_property
@@ -315,8 +317,3 @@ def event_in_key(key: bytes | None) -> str:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
     return ""
-
-
-def _sorted_labels(entries: Entries) -> tuple[Label, ...]:
-    labels = (label for label, _ in entries.values() if isinstance(label, Label))
-    return tuple(sorted(labels, key=lambda label: label.key))

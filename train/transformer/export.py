@@ -5,7 +5,7 @@ python -m train.transformer.export --data ../shared/data --star DIR --model DIR 
 The model is a gated mean whose vectors lie in the star's space.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 import numpy as np
 import torch
-from torch import Tensor
 
 from encoder.embeddings import Background, Embeddings
 from encoder.errors import InputError
@@ -57,14 +56,12 @@ def main(data: Path, star: Path, model: Path, out: Path) -> None:
     texts = taught_texts(read_corpus(data, SkippedRows()))[DEV_TEXTS : DEV_TEXTS + SIZED_TEXTS]
     tokens = star_tokenizer(given, trained.settings.pieces).posts(texts)
     chunks, _ = chunks_of(tokens.ids, tokens.offsets)
-    weights = stored_star(trained, channel_sizes(trained, masked_batches(chunks)))
+    batches = (
+        padded([chunks[row] for row in rows]) for rows in batches_by_length(chunks, BATCH_TOKENS)
+    )
+    weights = stored_star(trained, channel_sizes(trained, batches))
     digest = write_model(out, with_star(given, weights, background))
     click.echo(f"{out}: model {digest[:12]}")
-
-
-def masked_batches(chunks: Sequence[I32]) -> Iterator[tuple[Tensor, Tensor]]:
-    for rows in batches_by_length(chunks, BATCH_TOKENS):
-        yield padded([chunks[row] for row in rows])
 
 
 def with_star(model: Model, weights: StarWeights, background: Sequence[str]) -> Model:

@@ -68,12 +68,9 @@ def diagnose_connection(
         return (refusals or verdicts)[0]
     protocol = config.kafka.security_protocol
     remedy = f"see its log, and whether its listener is kafka.security_protocol {protocol}"
-    no_answer = BrokerError, f"does not answer ({_describe_unreachable(error)}); {remedy}"
+    cause = next((one for one in error_chain(error) if is_unreachable(one)), error)
+    no_answer = BrokerError, f"does not answer ({describe(cause)}); {remedy}"
     return _diagnose_login(addresses, settings, config) or no_answer
-
-
-def _describe_unreachable(error: BaseException) -> str:
-    return describe(next((one for one in error_chain(error) if is_unreachable(one)), error))
 
 
 def _diagnose_address(address: str, context: ssl.SSLContext | None) -> Verdict | None:

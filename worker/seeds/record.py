@@ -218,12 +218,8 @@ def _make_seed(name: str, values: dict[str, Any], limits: Limits) -> Seed:
         parse_milliseconds(values, "expires_at"),
         parse_flag(values, "paused"),
     )
-    _check_marks(seed, limits.marks)
-    return seed
-
-
-def _check_marks(seed: Seed, most: int) -> None:
-    for name, text in (("title", seed.title), ("text", seed.text)):
-        if marks := marks_beyond(text, most):
-            fault = f"{name}: a letter has {marks} combining marks, {most} are allowed"
+    for key, content in (("title", seed.title), ("text", seed.text)):
+        if marks := marks_beyond(content, limits.marks):
+            fault = f"{key}: a letter has {marks} combining marks, {limits.marks} are allowed"
             raise InputError(f"limits.marks: {fault}")
+    return seed

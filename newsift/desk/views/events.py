@@ -153,13 +153,6 @@ def thresholds_of(live: Iterable[Json]) -> list[float]:
     return sorted({threshold for threshold in thresholds if threshold is not None})
 
 
-def threshold_now(desk: Desk, event: str) -> float | None:
-    """The lowest threshold in force; None if it is unknown."""
-    rows = desk.model.rows()
-    live = (row for row in rows if row["state"] == "live" and row["event"] == event)
-    return min(thresholds_of(live), default=None)
-
-
 def profile_row(row: Json) -> Json:
     state = "in force" if row["state"] == "live" else row["state"]
     return {"state": state, "why": shorten(str(row.get("reason") or ""), MAX_REASON_CHARS)}
@@ -196,11 +189,13 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
     labels, since = labels_by_post(desk, request.event), desk.matches.since
+    own = (row for row in desk.model.rows() if row["event"] == request.event)
+    in_force = thresholds_of(row for row in own if row["state"] == "live")
     return {
         "stories": [
             post_row(row, labels) | {"count": len(story.rows)} for row, story in page.stories
         ],
-        "threshold": threshold_now(desk, request.event),
+        "threshold": min(in_force, default=None),  # None if it is unknown
         "total": page.total,
         "newer": page.newer,
         "left_out": counts.left_out,
