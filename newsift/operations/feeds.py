@@ -38,6 +38,7 @@ from worker.text import one_line
 ACCEPTED_TYPES = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.5"
 MAX_ARTICLES = 10_000
 FIRST_RETRY_MS, MAX_RETRIES = HOUR_MS // 4, 6  # over 16 hours, as the pauses double
+NEVER = 2**53
 MIN_LINGER_MS = 14 * DAY_MS  # Older posts may arrive after a seed has expired.
 MAX_STATE_BYTES = 2**27
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
@@ -57,21 +58,22 @@ class FollowedArticle(msgspec.Struct):
     next_due_at: int = 0  # if its entry changes
     seed: str | None = None  # the id of the seed that was made of it
     version: str | None = None  # of that seed
-    left: bool = False  # it is not read again, as its seed belongs to somebody else or was changed
 
     def due(self, now: int) -> bool:
-        return not self.left and self.due_at is not None and now >= self.due_at
+        return self.due_at is not None and now >= self.due_at
 
-    def count_read(self, now: int, *, failed_for_now: bool = False) -> None:
+    def count_read(self, now: int) -> None:
         """The intervals grow, even if the article changes each time."""
         self.next_due_at, self.due_at = now + HOUR_MS * self.reads, None
-        if failed_for_now and self.reads < MAX_RETRIES:
-            self.due_at = now + (FIRST_RETRY_MS << self.reads)
         self.reads += 1
 
+    def retry(self, now: int) -> None:
+        if self.reads <= MAX_RETRIES:
+            self.due_at = now + (FIRST_RETRY_MS << (self.reads - 1))
+
     def leave(self) -> None:
-        """Do not read it again, and do not change its seed."""
-        self.seed, self.left = None, True
+        """It is not read again: its seed belongs to somebody else, was changed or is deleted."""
+        self.seed, self.due_at, self.next_due_at = None, None, NEVER
 
     def has_seed_in(self, state: ControlState) -> bool:
         """Whether its seed is as it was published."""
@@ -271,8 +273,8 @@ class Follower:
 
     def _read_article(self, article: FollowedArticle, topic: SeedTopic) -> str:
         is_first = not article.reads
+        article.count_read(now_ms())
         if is_first and link_identity(article.link) in _links(topic.state()):
-            article.count_read(now_ms())
             article.leave()
             return ALREADY_THERE
         try:
@@ -280,14 +282,13 @@ class Follower:
             found = extract_article(page).require_seed(page.url, self.config.model.name)
             url, title = without_tracking(page.url), found.title or article.title
             content = {"text": found.text, "title": title, "url": url}
-            outcome = self._make_seed(article, content, topic)
+            return self._make_seed(article, content, topic)
         except InputError as error:
-            article.count_read(now_ms(), failed_for_now=is_temporary(error))
+            if is_temporary(error):
+                article.retry(now_ms())
             if is_first:
                 notify(f"no seed: {error}")
             return REFUSED
-        article.count_read(now_ms())
-        return outcome
 
     def _make_seed(
         self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic

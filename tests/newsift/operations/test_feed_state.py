@@ -54,7 +54,8 @@ def test_a_failing_article_is_tried_a_limited_number_of_times() -> None:
         now = NOW + minute * HOUR_MS // 60
         if article.due(now):
             minutes.append(minute)
-            article.count_read(now, failed_for_now=True)
+            article.count_read(now)
+            article.retry(now)
     assert minutes == [0, 15, 45, 105, 225, 465, 945]
     assert len(minutes) == MAX_RETRIES + 1
 
