@@ -111,7 +111,7 @@ class Walk:
     def match(self, count: int, *posts: dict[str, Any]) -> None:
         """Send posts, and wait until there are so many matches."""
         write(self.kafka, "tweets", [json.dumps(post).encode() for post in posts])
-        until(lambda: len(read_to_end(self.kafka, "matched-tweets")) >= count)
+        until(lambda: len(read_to_end(self.kafka, "matched-tweets")) >= count, MOST_S)
         time.sleep(2)  # until it is committed
 
 
