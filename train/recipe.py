@@ -153,7 +153,7 @@ def read_recipe(name: str) -> Recipe:
 
 
 def read_values(file: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Read a recipe's file, merged into its `base` in the same folder."""
+    """Read a recipe's file, merged into its `base`: of the same folder, else one that ships."""
     if file in above:
         raise InputError(f"{above[0]}: base: {file.stem!r} is based on itself; name another recipe")
     values = read_yaml(file)
@@ -162,7 +162,9 @@ def read_values(file: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     base = values.pop("base", None)
     if base is None:
         return values
-    below = read_values(file.with_name(f"{base}.yaml"), (*above, file))
+    beside, shipped = file.with_name(f"{base}.yaml"), RECIPES / f"{base}.yaml"
+    is_shipped = shipped.is_file() and not beside.is_file()
+    below = read_values(shipped if is_shipped else beside, (*above, file))
     return below | {key: override(below.get(key), value) for key, value in values.items()}
 
 

@@ -233,6 +233,16 @@ def test_a_recipe_overrides_its_base(tmp_path: Path) -> None:
         read_recipe(str(tmp_path / "high.yaml"))
 
 
+def test_a_base_that_is_not_beside_its_recipe_is_one_that_ships(tmp_path: Path) -> None:
+    (tmp_path / "short.yaml").write_text("base: ast-plain\nsteps: {count: 7}\n")
+    result = read_recipe(str(tmp_path / "short.yaml"))
+    assert (result.steps.count, result.model.residual) == (7, False)
+    assert result.steps.rate == read_recipe("ast-plain").steps.rate
+    (tmp_path / "none.yaml").write_text("base: papr\n")
+    with pytest.raises(InputError, match="no such file; did you mean 'paper'"):
+        read_recipe(str(tmp_path / "none.yaml"))
+
+
 @pytest.mark.parametrize(
     ("result", "message"),
     [
