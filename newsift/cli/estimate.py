@@ -20,11 +20,12 @@ from newsift.operations.count_tables import (
     period_row,
 )
 from newsift.operations.counts import EventPosts, estimate_count
-from newsift.operations.labels import label_topic
+from newsift.operations.labels import read_event_labels
 from newsift.operations.messages import notify
 from newsift.statistics.count_frame import CountSeries, PeriodCount
 from newsift.statistics.labels import check_names
 from worker.config import Config
+from worker.kafka.reading import connected
 
 OUT_ENDINGS = (".csv", ".svg", ".png")
 HEADER = ("period", "matches", "near misses", "on the event", "interval", "labels", "counted by")
@@ -76,9 +77,9 @@ def estimate(
     if out is not None:
         _check_target(out)
     step = STEPS[by]
-    with label_topic(config) as topic:
-        source = EventPosts(topic.cluster, config, event)
-        count = estimate_count(source, topic.state().event_labels(event))
+    with connected(config) as cluster:
+        source = EventPosts(cluster, config, event)
+        count = estimate_count(source, read_event_labels(cluster, config, event))
         series = count.series(step)
         for lines in describe(count.frame, series):
             for line in lines:

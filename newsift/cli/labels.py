@@ -1,5 +1,6 @@
 """`newsift labels`: judge posts at a terminal, and list, export and import labels."""
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from newsift.files.writers import TEXT_ENDINGS, check_ending
 from newsift.operations.actor import current_user
 from newsift.operations.counts import EventPosts, draw_count
 from newsift.operations.deletions import read_deletions
+from newsift.operations.events import unknown_event
 from newsift.operations.labels import (
     LABEL_HEADERS,
     NO_CANDIDATES,
@@ -94,9 +96,10 @@ def ask(
         )
     name = by or current_user()
     check_names(**{"EVENT": event, "--by": name})
-    with label_topic(config, create=True) as topic:
+    with label_topic(config) as topic:
         labels = topic.state().event_labels(event)
-        profile = SeedTopic(topic.cluster, config).state().profiles.get(event)
+        control = SeedTopic(topic.cluster, config).state()
+        profile = control.profiles.get(event)
         request = QueueRequest(event, name, kind, start, token_hex(8), count)
         if kind == "count":
             frozen = draw_count(EventPosts(topic.cluster, config, event), request, labels, profile)
@@ -104,9 +107,17 @@ def ask(
             rows = read_matches(topic.cluster, config, start, event).draw_rows(event)
             frozen = freeze_queue(topic.cluster, config, request, rows, labels, profile)
     if frozen.queue.next({}) is None:
+        if not (labels or profile or event in {seed.event for seed in control.seeds.values()}):
+            raise unknown_event(event)
         notify(
             f"event {event!r}: {NO_CANDIDATES[kind]} to ask about; --since an earlier time, "
             "`newsift backfill`, or wait for more"
+        )
+        return
+    if kind == "certify" and profile is None:
+        notify(
+            f"event {event!r} has no profile, and only matches by one can prove a promise: make it "
+            f"first, `newsift events learn {shlex.quote(event)}`"
         )
     with sending(config) as outbox:
         answers = Answers(labels, outbox, config.topics.labels)
@@ -260,7 +271,7 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
     counts = f"{plural(events.total(), 'label')} of {of}"
     if not confirm_publish(yes or file == DASH or not at_terminal(), f"Publish {counts}?"):
         return
-    with label_topic(config, create=True) as topic:
+    with label_topic(config) as topic:
         there = [label for group in topic.state().by_event.values() for label in group]
         drawn = {label.key: label.label for label in there if label.drawn != "given"}
         new = {key: label for key, label in labels.items() if drawn.get(key) != label.label}

@@ -70,6 +70,13 @@ class CountedMatches:
             np.array(self.times, np.int64)[own], np.array(self.groups, np.uint64)[own],
         )  # fmt: skip
 
+    def count_others(self, scored_by: ScoredBy, until: int) -> int:
+        """Posts up to then that matched by other seeds or another model, and not by these."""
+        keys = np.array(self.keys, np.uint64)
+        own = np.array(self.scorings) == self.scoring_numbers.get(scored_by, -1)
+        others = ~own & (np.array(self.processed) <= until)
+        return len(np.setdiff1d(keys[others], keys[own]))
+
 
 @dataclass(frozen=True, slots=True)
 class MatchedFile:
@@ -185,6 +192,7 @@ def draw_count(
     notify(
         f"a new draw: {frame.planned:,} of {frame.matches:,} matches and {frame.near:,} near misses"
     )
+    _report_others(source, matches, frame)
     return _freeze(source, frame, posts, near.kept, profile, before)
 
 
@@ -198,6 +206,16 @@ def _draw_again(
     posts = matches.select(frame.scored_by, frame.until)
     near = source.near_misses(frame.scored_by, posts, frame.until)
     return _freeze(source, frame, posts, _labelled_first(frame, near.kept), profile)
+
+
+def _report_others(source: EventPosts, matches: CountedMatches, frame: CountFrame) -> None:
+    """Of a stream: all posts of a file are matched again when its articles change."""
+    others = matches.count_others(frame.scored_by, frame.until)
+    if others and not source.is_file:
+        notify(
+            f"matches left out: {others:,}, by another seed set or model; the count does not speak "
+            "of them"
+        )
 
 
 def _labelled_first(frame: CountFrame, kept: Sequence[NearMiss]) -> list[NearMiss]:
@@ -290,7 +308,9 @@ def estimate_count(source: EventPosts, labels: Iterable[Label]) -> EventCount:
     if frame is not frames[0]:
         newer = frames[0]
         notify(f"a newer draw has {len(newer.posts):,} of {newer.planned:,} labels; not yet used")
-    posts = source.matches(frame.since, frame.nonce).select(frame.scored_by, frame.until)
+    matches = source.matches(frame.since, frame.nonce)
+    posts = matches.select(frame.scored_by, frame.until)
+    _report_others(source, matches, frame)
     if (lost := frame.matches - len(posts)) > 0:
         why = "were made by other articles" if source.is_file else "the topic has lost since"
         notify(f"matches that {why}: {lost:,}; no period counts them")

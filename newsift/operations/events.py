@@ -71,9 +71,13 @@ def lowest_and_highest(rising: Sequence[float]) -> list[float]:
     return [*rising[:1], *rising[-1:]]
 
 
+def unknown_event(name: str) -> InputError:
+    return InputError(f"event {name!r}: there is none of this name; see newsift events list")
+
+
 def require_event(events: Mapping[str, EventState], name: str) -> EventState:
     if name not in events:
-        raise InputError(f"event {name!r}: there is none of this name; see newsift events list")
+        raise unknown_event(name)
     return events[name]
 
 

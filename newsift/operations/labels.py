@@ -97,10 +97,9 @@ def make_label_topic(config: Config) -> None:
 
 
 @contextmanager
-def label_topic(config: Config, create: bool = False) -> Iterator[LabelTopic]:
-    """Raises if the topic is missing, unless it may be created."""
-    if create:
-        make_label_topic(config)
+def label_topic(config: Config) -> Iterator[LabelTopic]:
+    """Makes the topic if it is missing."""
+    make_label_topic(config)
     with connected(config) as cluster:
         cluster.partitions(config.topics.labels)
         yield LabelTopic(cluster, config)

@@ -90,7 +90,7 @@ class ControlState:
     @property
     def version(self) -> str:
         """For people: how far the topic was read, and the digest."""
-        return f"offset {self.offset}, {self.digest[:12]}"
+        return f"offset {self.offset}, digest {self.digest[:12]}"
 
     @cached_property
     def paused(self) -> tuple[Seed, ...]:

@@ -90,6 +90,7 @@ def test_posts_are_drawn_labelled_and_counted(
     assert all(label.drawn == "count" and label.count and label.queue for label in first)
     assert {(label.seed_set, label.model) for label in first} == {("ab", "cd")}
     few = newsift("estimate", "storm", "--json")
+    assert "left out: 2," in few.err
     total = json.loads(few.out.splitlines()[-1])
     assert (total["labels"], total["planned"], total["stopped"]) == (3, 40, True)
     assert (total["high"], total["missing"]) == (None, 27)
@@ -166,10 +167,14 @@ def test_posts_are_drawn_labelled_and_counted(
     assert "1 of 2" in newsift("estimate", "storm").err
 
 
-def test_an_event_without_labels_of_a_count_is_refused(newsift: Command, kafka: Kafka) -> None:
-    done = newsift("estimate", "storm")
-    assert (done.code, done.out) == (2, "")
-    assert "--queue count" in done.err
+def test_an_event_without_labels_of_a_count_is_refused(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in ("not-made-yet", LABELS):
+        monkeypatch.setenv("NEWSIFT_TOPICS__LABELS", topic)
+        done = newsift("estimate", "storm")
+        assert (done.code, done.out) == (2, "")
+        assert "--queue count" in done.err
     assert newsift("estimate", "storm", "--csv", "--json").code == 2
     assert newsift("estimate", "storm", "--all").code == 2
 

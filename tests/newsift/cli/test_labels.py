@@ -18,7 +18,7 @@ from msgspec import structs
 from newsift.statistics.labels import Label, QueueName, read_label
 from tests.newsift.cli.test_matches import record
 from tests.worker.command_processes import BIN
-from tests.worker.command_topics import LABELS, MATCHES, Kafka
+from tests.worker.command_topics import LABELS, MATCHES, SEEDS, Kafka
 from tests.worker.fake_command import Command
 from tests.worker.judged_matches import begin, drawn, labels, match
 
@@ -91,6 +91,7 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
     begin(kafka, "0")
     order = drawn(names)
     with AtTerminal("labels", "ask", "storm", "--by", "ann") as terminal:
+        assert "`newsift events learn storm`" in terminal.hears("\n")  # a promise needs a profile
         message = terminal.hears(KEYS)
         assert (
             f"0.500 (threshold 0.250)  x  2026-03-01T10:00:00Z  https://x.example/{order[0]}"
@@ -120,6 +121,15 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
         assert "Traceback" not in terminal.shown
     with AtTerminal("labels", "ask", "storm", "--by", "ben") as terminal:
         assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
+
+
+def test_an_event_that_nobody_knows_is_refused(kafka: Kafka) -> None:
+    kafka.send(SEEDS, b'{"text": "A ferry burns.", "event": "ferry"}', b"s")
+    for event, said, code in (("fery", "none of this name", 2), ("ferry", "no matches to ask", 0)):
+        with AtTerminal("labels", "ask", event) as terminal:
+            terminal.hears(said)
+            assert terminal.ends_by("q") == code
+            assert "labels given" not in terminal.shown
 
 
 EVIL = '=1+1;"quoted"\n\x1b[31m, end'
