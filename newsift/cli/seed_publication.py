@@ -130,8 +130,8 @@ def _report_few_articles(events: Mapping[str, EventSeeds]) -> None:
     if len(few) > 1:
         subject, name = f"events {names} have", "NAME"
     notify(
-        f"{subject} fewer than three articles: with three an event found twice as many of its "
-        f"posts (10 of 11, not 5); add more with --event {name}"
+        f"{subject} fewer than three articles: with three an event found 10 of its 11 posts, with "
+        f"one 5; add more with --event {name}"
     )
 
 

@@ -165,7 +165,10 @@ class PostColumns:
         )  # fmt: skip
 
     def describe(self) -> str:
-        columns = {"text": self.text, "id": self.id, "time": self.time}
+        columns = {
+            "text": self.text, "id": self.id, "time": self.time, "author": self.author,
+            "language": self.lang, "link": self.url,
+        }  # fmt: skip
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"
 

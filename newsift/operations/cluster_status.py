@@ -250,4 +250,4 @@ def count_seed_states(cluster: TopicReader, config: Config) -> Row | None:
 
 
 def _json_offsets(offsets: Offsets | None) -> dict[str, int] | None:
-    return None if offsets is None else {str(number): offset for number, offset in offsets.items()}
+    return None if offsets is None else {str(number): offsets[number] for number in sorted(offsets)}

@@ -47,6 +47,7 @@ NO_TLS_REASONS = {
     "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF_WHILE_READING",
 }  # fmt: skip
 BROKER_MESSAGE = re.compile(r"error_message='([^']*)'")
+COORDINATOR_MESSAGE = re.compile(r"FindCoordinatorResponse error for \w+/([^:]*): ")
 UNREACHABLE_ERRORS = {
     "KafkaConnectionError", "NoBrokersAvailable", "KafkaUnavailableError", "KafkaTimeoutError",
     "RequestTimedOutError", "NodeNotReadyError", "BrokerNotAvailableError", "ConnectionError",
@@ -109,11 +110,19 @@ def _explain_one(error: BaseException, config: Config) -> Verdict | None:
     if kinds & TOO_LARGE_ERRORS:
         return BrokerError, "a record is too large; raise max.message.bytes of the topic"
     for name in kinds & {*REFUSALS, *MISSING_FEATURES}:
-        what = f" {error.args[0]}" if error.args else ""
+        what = f" {_resource(error.args[0])}" if error.args else ""
         who = f"user {kafka.username}" if kafka.username else "an anonymous client"
         message = (REFUSALS | MISSING_FEATURES)[name]
         return AccessError, message.format(kafka=kafka, who=who, what=what, error=error)
     return None
+
+
+def _resource(named: object) -> str:
+    """The topics or the group that an error names, out of the words that kafka-python adds."""
+    if isinstance(named, set | frozenset):
+        return ", ".join(sorted(map(str, named)))
+    match = COORDINATOR_MESSAGE.match(str(named))
+    return match[1] if match else str(named)
 
 
 def tls_refusal(error: ssl.SSLError) -> str:

@@ -94,7 +94,10 @@ class TopicReader:
 
     def missing_error(self, topic: str) -> AccessError:
         where = self._config.kafka.bootstrap_servers
-        return AccessError(f"{where} has no topic {topic!r}; make it with `newsift topics create`")
+        return AccessError(
+            f"{where} has no topic {topic!r}, or not for a user without the right to Describe it; "
+            "`newsift topics create` makes it"
+        )
 
     def exists(self, topic: str) -> bool:
         return bool(self._consumer.partitions_for_topic(topic))

@@ -107,7 +107,8 @@ def test_bad_lines_are_reported_and_written(newsift: Command, seeds: Path, tmp_p
 
 
 SAID = "Fire on the ferry Astrid Vane off Port Maren, we are in the lifeboats"
-TABLE = f'Tweet Id;Full Text;mine\r\n7;"{SAID}\r\nnow";é\r\n8;Best tacos;b\r\n'.encode("cp1252")
+ROWS = f'7;"{SAID}\r\nnow";é;cy\r\n8;Best tacos;b;di\r\n'
+TABLE = f"Tweet Id;Full Text;mine;User\r\n{ROWS}".encode("cp1252")
 
 
 @pytest.fixture
@@ -128,11 +129,11 @@ def test_a_folder_of_what_there_is_becomes_one_table(newsift: Command, folder: P
     assert done.code == 0, done.err
     rows = list(csv.DictReader(io.StringIO((folder / "m.csv").read_text("utf-8"), newline="")))
     assert [(row["platform"], row["post_id"], row["author"]) for row in rows] == [
-        ("x", forms.TWEET["id"], "ben"), ("plain", "7", ""),
+        ("x", forms.TWEET["id"], "ben"), ("plain", "7", "cy"),
     ]  # fmt: skip
     assert (rows[1]["Tweet Id"], rows[1]["mine"], rows[1]["line"]) == ("7", "é", "2")
     assert rows[1]["text"] == f"{SAID}\nnow"
-    assert "tweets.csv: text from 'Full Text', id from 'Tweet Id'" in done.err
+    assert "tweets.csv: text from 'Full Text', id from 'Tweet Id', author from 'User'" in done.err
     assert "tweets.csv: its text is read as Windows-1252" in done.err
     assert "4 posts read, 2 matched" in done.err
 

@@ -110,13 +110,18 @@ def test_files_without_certificates_are_refused(key: str, name: str) -> None:
         aiokafka_settings(result)
 
 
+NO_GROUP = "FindCoordinatorResponse error for GROUP/g: "  # kafka-python's words
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
         (aiokafka.errors.AuthenticationFailedError("no"), AccessError, "login of me is refused"),
         (kafka.errors.UnsupportedSaslMechanismError(), AccessError, "SCRAM-SHA-256; set the one"),
         (aiokafka.errors.TopicAuthorizationFailedError("t"), AccessError, "me has no right on the"),
+        (kafka.errors.TopicAuthorizationFailedError({"b", "a"}), AccessError, "topic a, b; grant"),
         (kafka.errors.GroupAuthorizationFailedError("g"), AccessError, "group g; grant Read"),
+        (kafka.errors.GroupAuthorizationFailedError(NO_GROUP), AccessError, "group g; grant Read"),
         (kafka.errors.ClusterAuthorizationFailedError(), AccessError, "grant IdempotentWrite"),
         (kafka.errors.UnknownTopicOrPartitionError("t"), AccessError, "`newsift topics create`"),
         (aiokafka.errors.UnsupportedVersionError(), AccessError, "use Kafka 2.4 or later"),

@@ -293,8 +293,7 @@ function EventMatches({ event, matches, others }) {
 function Advice({ events }) {
   const few = ({ event, seeds }) =>
     html`<p>The event <strong class="quoted">${event}</strong> has ${plural(seeds, "article")}: with
-      three an event found twice as many of its posts (10 of 11, not 5). Add more of them under the
-      same event.</p>`;
+      three an event found 10 of its 11 posts, with one 5. Add more of them under the same event.</p>`;
   const learn = ({ event, seeds }) =>
     html`<p>The event <strong class="quoted">${event}</strong> has ${plural(seeds, "article")}: one
       profile of them all finds more; <a href=${eventAddress(event, "learned")}>see what it would
