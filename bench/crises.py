@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.embeddings import Embeddings, thresholds
+from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
+from encoder.thresholds import thresholds
 from train.data.readers import SkippedRows, copy_key, files, read_posts
 from train.protocol.metrics import auc_of
 from train.protocol.sets import read_crises

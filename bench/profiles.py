@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 import encoder
 from bench.crises import CrisisDraw, CrisisPosts, crises_among_news, profile_threshold
 from bench.measure import Report, ResultTable
-from encoder.embeddings import thresholds
 from encoder.model.weights import F32, I64
+from encoder.thresholds import thresholds
 from newsift.statistics.feedback import (
     AuthoredPosts,
     LearnedProfile,

@@ -11,14 +11,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from encoder.embeddings import (
-    Background,
-    Embeddings,
-    dense_rows,
-    match_thresholds,
-    require_embeddings,
-    thresholds,
-)
+from encoder.embeddings import Background, Embeddings, dense_rows, require_embeddings
 from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer, explaining_reader
 from encoder.model.config import Side
@@ -34,6 +27,7 @@ from encoder.support.readonly import frozen
 from encoder.support.threads import PerProcess, ThreadPool
 from encoder.text.clean import POST_CHARS, POST_TOKENS, Article, validate_texts
 from encoder.text.tokenizer import Tokenizer, Tokens, Word
+from encoder.thresholds import match_thresholds, thresholds
 
 BLOCK = 4096  # texts per thread
 STAR_BLOCK = 4096  # texts at a time

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from encoder.embeddings import EVERY_POST
 from encoder.errors import InputError
+from encoder.thresholds import EVERY_POST
 from newsift.operations.cluster_status import count_processed
 from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, require_event
 from newsift.operations.labels import read_event_labels

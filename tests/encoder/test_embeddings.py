@@ -15,21 +15,13 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from sklearn.metrics.pairwise import cosine_similarity
 
-from encoder.embeddings import (
-    EVERY_POST,
-    Background,
-    Embeddings,
-    dense_rows,
-    embeddings_writer,
-    match_thresholds,
-    thresholds,
-    unit_rows,
-)
+from encoder.embeddings import Background, Embeddings, dense_rows, embeddings_writer, unit_rows
 from encoder.errors import InputError, MismatchError
 from encoder.model.config import Side
 from encoder.model.weights import F32, I32, I64
 from encoder.score.exact import pair_scores
 from encoder.score.lexical import SLOTS, SparseRows
+from encoder.thresholds import EVERY_POST, match_thresholds, thresholds
 from tests.encoder.small_model import exact_scores, same_rows
 
 

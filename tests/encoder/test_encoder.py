@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 import encoder
 from encoder import Encoder
-from encoder.embeddings import EVERY_POST, Embeddings
+from encoder.embeddings import Embeddings
 from encoder.errors import DeviceError, InputError, ModelError
 from encoder.model.config import Side
 from encoder.model_directory import write_model
 from encoder.readers import choose
 from encoder.score.lexical import slot
+from encoder.thresholds import EVERY_POST
 from tests.encoder.slow_star import reference
 from tests.encoder.small_model import (
     TOPICS,

@@ -17,11 +17,12 @@ from zlib import crc32
 
 import numpy as np
 
-from encoder.embeddings import EVERY_POST, Background, Embeddings, reaching_pairs
+from encoder.embeddings import Background, Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
+from encoder.thresholds import EVERY_POST, reaching_pairs
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.vectors import SeedVectors
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.embeddings import EVERY_POST, Embeddings
+from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32
+from encoder.thresholds import EVERY_POST
 from worker.links import canonical_link
 from worker.seeds.automatic import (
     RATE,

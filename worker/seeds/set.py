@@ -12,10 +12,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from encoder.embeddings import EVERY_POST, Embeddings
+from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
+from encoder.thresholds import EVERY_POST
 from worker.seeds.profile import SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
 from worker.seeds.state import StaleProfile

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoder.embeddings import EVERY_POST, Background, Embeddings
+from encoder.embeddings import Background, Embeddings
 from encoder.model.weights import F32
+from encoder.thresholds import EVERY_POST
 from tests.encoder.small_model import background, same_rows
 from tests.encoder.small_transformer import two_readers
 from tests.worker.event_profiles import profile_value, vector_of

@@ -4,9 +4,10 @@ import json
 import numpy as np
 import pytest
 
-from encoder.embeddings import Background, Embeddings, thresholds
+from encoder.embeddings import Background, Embeddings
 from encoder.model.weights import F32
 from encoder.score.lexical import SparseRows
+from encoder.thresholds import thresholds
 from tests.worker.small_encoder import (
     ARTICLES,
     ControlTopic,
