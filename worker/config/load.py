@@ -214,7 +214,7 @@ def _convert(name: str, key: Key, entry: SourcedValue, folder: Path = Path()) ->
     text = entry.value
     if isinstance(text, list):
         if not key.rule.listed:
-            raise ConfigError(f"{entry.origin}: {name}: a list; write one value")
+            raise ConfigError(f"{entry.origin}: {name}: a list; give {key.requirement}")
         text = ",".join(item or "" for item in text)
     try:
         value = key.read(text)

@@ -116,6 +116,7 @@ def test_paths_are_relative_to_the_file(file: Path) -> None:
         ("topics: {seeds: tweets}", "topics.seeds: 'tweets' is topics.posts too"),
         ("kafka: {bootstrap_servers: localhost}", "give host:port"),
         ("kafka: {bootstrap_servers: 'a:1,,b:2'}", "with commas between"),
+        ("kafka: {bootstrap_servers: [a:1, b:2]}", "a list; give host:port, or several"),
         ("posts: {langs: [en, [de]]}", "posts.langs: a list"),
         ("kafka: {group: newsift}", "give a group other than 'newsift', which Faust takes"),
         ("kafka: {security_protocol: sasl}", "give one of PLAINTEXT, SSL, SASL_PLAINTEXT"),
