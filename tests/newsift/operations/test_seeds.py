@@ -150,7 +150,7 @@ def test_publishing_refuses_a_conflict(kafka: Kafka) -> None:
         kafka.send(SEEDS, b'{"text": "Another ferry."}', b"other")
         topic.publish({b"a": b'{"text": "The ferry burns."}'}, state)  # of another key: no matter
         with pytest.raises(
-            ConflictError, match=r"'a': .* at offset 2, .*\(offset 1, [0-9a-f]{12}\)"
+            ConflictError, match=r"'a': .* at offset 2, .*\(offset 1, digest [0-9a-f]{12}\)"
         ):
             topic.publish({b"b": SHORT, b"a": None}, state)
         assert sorted(topic.state().seeds) == ["a", "b", "other"][::2]
