@@ -104,9 +104,10 @@ def _problems(snapshot: HealthSnapshot) -> Iterator[Problem]:
         yield Problem(text, "newsift check")
         return
     if (group := snapshot.group) is not None:
-        if not (group.members or any(not row["error"] for row in snapshot.workers)):
+        starting = any(not (row["ready"] or row["error"]) for row in snapshot.workers)
+        if not (group.members or starting):
             yield Problem("no worker runs, so nothing is matched", START)
-        elif snapshot.grows:
+        elif group.members and snapshot.grows:
             text = f"posts come faster than they are read: {group.lag:,} wait"
             if group.members < group.partitions:
                 yield Problem(f"{text}; start another worker", START)

@@ -189,8 +189,9 @@ def matches(desk: Desk, request: MatchesRequest) -> Json:
     counts = desk.matches.counts(request.event)
     page = desk.matches.find(request.event, request)
     labels, since = labels_by_post(desk, request.event), desk.matches.since
-    own = (row for row in desk.model.rows() if row["event"] == request.event)
-    in_force = thresholds_of(row for row in own if row["state"] == "live")
+    # One that is refused has no event.
+    live = (row for row in desk.model.rows() if row["state"] == "live")
+    in_force = thresholds_of(row for row in live if row["event"] == request.event)
     return {
         "stories": [
             post_row(row, labels) | {"count": len(story.rows)} for row, story in page.stories

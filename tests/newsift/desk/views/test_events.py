@@ -92,6 +92,8 @@ def test_a_threshold_is_set_for_all_seeds_and_removed_again(
 
 
 def test_the_threshold_of_an_event_is_of_its_own_seeds(desk: Desk, kafka: Kafka) -> None:
+    kafka.send(SEEDS, b"{", b"odd")  # refused, and so of no event
+    until(lambda: desk.mirrors.control.refused)
     seed(kafka, "flood", event="fire", threshold=0.125)
     until(lambda: call(desk, matches, event="fire")["threshold"] == 0.125)
     assert call(desk, matches, event="flood")["threshold"] == min(thresholds(desk))
