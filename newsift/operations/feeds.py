@@ -64,8 +64,9 @@ class FollowedArticle(msgspec.Struct):
 
     def count_read(self, now: int) -> None:
         """The intervals grow, even if the article changes each time."""
-        self.next_due_at, self.due_at = now + HOUR_MS * self.reads, None
-        self.reads += 1
+        if self.next_due_at < NEVER:
+            self.next_due_at = now + HOUR_MS * self.reads
+        self.due_at, self.reads = None, self.reads + 1
 
     def retry(self, now: int) -> None:
         if self.reads <= MAX_RETRIES:
@@ -273,7 +274,6 @@ class Follower:
 
     def _read_article(self, article: FollowedArticle, topic: SeedTopic) -> str:
         is_first = not article.reads
-        article.count_read(now_ms())
         if is_first and link_identity(article.link) in _links(topic.state()):
             article.leave()
             return ALREADY_THERE
@@ -282,13 +282,16 @@ class Follower:
             found = extract_article(page).require_seed(page.url, self.config.model.name)
             url, title = without_tracking(page.url), found.title or article.title
             content = {"text": found.text, "title": title, "url": url}
-            return self._make_seed(article, content, topic)
+            outcome = self._make_seed(article, content, topic)
         except InputError as error:
+            article.count_read(now_ms())
             if is_temporary(error):
                 article.retry(now_ms())
             if is_first:
                 notify(f"no seed: {error}")
             return REFUSED
+        article.count_read(now_ms())  # not where the broker failed: it is read again
+        return outcome
 
     def _make_seed(
         self, article: FollowedArticle, content: dict[str, Any], topic: SeedTopic

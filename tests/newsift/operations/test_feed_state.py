@@ -8,6 +8,7 @@ from newsift.operations.feeds import (
     MAX_ARTICLES,
     MAX_RETRIES,
     FeedState,
+    link_identity,
     read_feed_state,
 )
 from newsift.web.feeds import Entry
@@ -106,8 +107,26 @@ def test_an_article_that_always_changes_is_read_less_and_less(left: bool, hours:
         article.leave()
     read = []
     for hour in range(20):
+        if left and hour == 9:
+            article.count_read(NOW)  # a read that ends in leaving it counts too
         result.note([entry("a")._replace(digest=str(hour))], NOW + hour * HOUR_MS, KEEP)
         if article.due(NOW + hour * HOUR_MS):
             read.append(hour)
             article.count_read(NOW + hour * HOUR_MS)
     assert read == hours
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://news.test/ferry", "http://www.news.test/ferry/?utm_source=rss#x", True),
+        ("https://news.test/?p=1", "https://news.test/?p=1&fbclid=x", True),
+        ("https://news.test/?p=1", "https://news.test/?p=2", False),
+        ("http://[::1", "http://[::1", True),
+        ("javascript:a", "javascript:b", False),
+    ],
+)
+def test_an_article_is_known_by_any_spelling_of_its_address(
+    one: str, other: str, same: bool
+) -> None:
+    assert (link_identity(one) == link_identity(other)) == same

@@ -9,6 +9,7 @@ import pytest
 
 from newsift.cli.options import configuration
 from newsift.operations.feeds import MIN_LINGER_MS, FeedState, Follower, FollowOptions
+from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
 from newsift.web.feeds import PoliteWeb
@@ -16,6 +17,7 @@ from tests.newsift.cli.seeds.news_site import Reply, Site, feed, item, page, see
 from tests.worker.command_topics import SEEDS, Kafka
 from tests.worker.event_profiles import profile_value
 from tests.worker.fake_command import Command
+from worker.errors import BrokerError, ConflictError, RunError
 
 HOUR = 3_600_000
 NAME = "fire-on-the-astrid"
@@ -321,6 +323,23 @@ def test_an_absent_broker_is_reported_once_and_loses_nothing(
     assert capsys.readouterr().err.count("127.0.0.1:1") == 1
     assert "/a" not in site.paths()  # no page is read in vain
     tour.config = there
+    again(tour)
+    assert len(seeds_of(kafka)) == 1
+
+
+@pytest.mark.parametrize("error", [BrokerError("it is away"), ConflictError("a seed has changed")])
+def test_an_article_that_could_not_be_published_is_read_again(
+    tour: Follower, site: Site, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, error: RunError
+) -> None:
+    site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"))}
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as during:
+        during.setattr(SeedTopic, "publish", refuse)
+        again(tour)
+    assert not seeds_of(kafka)
     again(tour)
     assert len(seeds_of(kafka)) == 1
 
