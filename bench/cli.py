@@ -157,7 +157,7 @@ def profiles(report: Report, **options: Any) -> list[ResultTable]:
 @click.option("--confidence", type=OPEN_UNIT_RANGE, default=0.9, show_default=True)
 @click.option(
     "--reader", type=click.Choice(["read", "skim"]), default="read", show_default=True,
-    help="How posts are seen; skimming them takes a minute.",
+    help="How posts are seen; most of the time goes into reading them.",
 )  # fmt: skip
 @click.option(
     "--unsure", type=click.FloatRange(0, 1), default=0.0, show_default=True,

@@ -33,7 +33,7 @@ BLOCK = 4096  # texts per thread
 STAR_BLOCK = 4096  # texts at a time
 MAX_BLOCKS = 4  # at a time, for any number of threads
 MIN_LETTERS_PER_THREAD = 30_000  # about two milliseconds; below it a second thread costs time
-ERROR_MARGIN = 2  # of 846 posts, the farthest was 1.4 times as far off as the model's check
+ERROR_MARGIN = 2  # other texts may be farther off than those of the model's check
 CUT = ("…", 0.0)
 T = TypeVar("T", bound=Article)
 

@@ -1,5 +1,6 @@
 """An encoder with a star: two readers of posts in one space."""
 
+import json
 import logging
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import encoder
+import worker
 from encoder import Encoder
 from encoder.embeddings import Embeddings, unit_rows
 from encoder.errors import DeviceError, InputError, ModelError, NewsiftError
@@ -21,7 +23,9 @@ from encoder.model.weights import F32
 from encoder.model_directory import STAR, Model, read_model, write_model
 from encoder.readers import choose
 from encoder.readers.star_chunks import chunks_of
+from encoder.readers.star_texts import StarTexts
 from encoder.readers.star_torch import StarTorch
+from encoder.support.named import model_directory
 from encoder.text.clean import Article
 from encoder.text.tokenizer import Tokens
 from tests.encoder.small_model import TOPICS, WORDS, same_rows, small_model
@@ -203,3 +207,14 @@ def test_python_ends_while_other_threads_read(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_error_that_the_default_model_states_holds_for_posts_it_does_not_know() -> None:
+    samples = Path(worker.__file__).parent / "samples" / "posts.jsonl"
+    rows = map(json.loads, samples.read_text("utf-8").splitlines())
+    posts = [row["text"] for row in rows if isinstance(row.get("text"), str)][:40]
+    enc, model = encoder.load("default", device="cpu"), read_model(model_directory("default"))
+    assert model.star is not None
+    exact = StarTexts(model, StarTorch(model.star.weights, "cpu", torch.float64))
+    gaps = enc.posts(posts).dense - exact.posts(posts, map)[0]  # [posts, d]
+    assert (1 - enc.mix) * np.linalg.norm(gaps, axis=1).max() <= enc.error <= 1e-3

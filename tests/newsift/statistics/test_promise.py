@@ -122,6 +122,11 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert FrozenCuts([]).cuts == []
     assert FrozenCuts(scores, 0.9).cuts == [236, 198, 136, 38, 0]
     assert FrozenCuts(scores[:20], 0.9).cuts == [0]
+    first_version = confidence_of_version(0.9, 1)
+    assert FrozenCuts(scores, 0.8, first_version).cuts[0] == 260  # of 40 two may be off
+    assert (
+        log_evidence(38, 40, 0.8) >= math.log(1 / (1 - first_version)) > log_evidence(37, 40, 0.8)
+    )
     assert FrozenCuts([]).progress(lambda _: None) == CertifyProgress(None, None, 0)
 
 
