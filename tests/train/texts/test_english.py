@@ -14,21 +14,9 @@ from tests.train.data_folder import folder, read
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows, copy_key, share
 from train.texts import english
-from train.texts.english import (
-    MOST,
-    Clones,
-    Form,
-    TextSource,
-    choose_texts,
-    data_keys,
-    gather_english,
-    is_english,
-    main,
-    read_sources,
-    rows,
-    sentences,
-    shuffle,
-)
+from train.texts.english import MOST, data_keys, gather_english, is_english, main
+from train.texts.sources import Clones, Form, TextSource, read_sources
+from train.texts.texts import choose_texts, rows, sentences, shuffle
 
 TWEETS = [f"@friend the river number {i} has flooded our town http://t.co/{i}" for i in range(40)]
 REUTERS = """-- UPDATE 2-River town {i} counts the cost of its flood
