@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,14 @@ MAX_START_S = 120.0  # the very first start compiles
 MAX_STOP_S = 15.0
 PORTS = (15_000, 32_000)
 MAX_LOG_CHARS = 500  # of the log's last line in an error
+# Linux ends this process when its parent is killed, and so the program that takes its place.
+PR_SET_PDEATHSIG = 1
+WITH_PARENT = f"""
+import ctypes, os, sys
+if os.getppid() == int(sys.argv[1]):
+    ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {int(signal.SIGTERM)})
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 class WorkerProcess:
@@ -91,13 +100,20 @@ def worker_process(
         # In a new session: Ctrl-C reaches only this process, which then stops the worker in order.
         with log.open("wb") as output, defer_interrupts():
             process = subprocess.Popen(
-                [*faust(), *WORKER_ARGUMENTS], cwd=folder, env=environment,
+                [*with_parent(), *faust(), *WORKER_ARGUMENTS], cwd=folder, env=environment,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
         yield WorkerProcess(process, port, log)
     finally:
         if process is not None:
             stop_group(process)
+
+
+def with_parent() -> list[str]:
+    """Before a command: on Linux it is asked to stop if this process is killed."""
+    if sys.platform != "linux":
+        return []
+    return [sys.executable, "-I", "-S", "-c", WITH_PARENT, str(os.getpid())]
 
 
 def stop_group(process: "subprocess.Popen[bytes]") -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 import encoder
 from encoder import Encoder
 from encoder.errors import InputError
@@ -21,6 +23,7 @@ from train.protocol.metrics import (
     auc_figure,
     clusters_of,
     compare_scorers,
+    mean_figure,
     recall_figure,
 )
 from train.protocol.peers import Scorer
@@ -68,7 +71,7 @@ class Evaluation:
 class SetResult:
     """The figures and intervals of every scorer on one set."""
 
-    kind: str  # "pairs" or "crisis"
+    kind: str  # "pairs", "crisis" or, of all of them, "crises"
     name: str
     size: str
     figures: dict[str, Figures] = field(default_factory=dict)
@@ -101,9 +104,12 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
         scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
     reporter = make_reporter(evaluation, encoders)
     results = [judge_set(pairs, scorers, reporter, evaluation.draws, log) for pairs in sets]
-    results += [
+    events = [
         judge_event(crisis, scorers, encoders, reporter, evaluation, log) for crisis in crises
     ]
+    results += events
+    if len(events) > 1:
+        results.append(mean_of_events(events, evaluation.draws))
     return results, skips
 
 
@@ -220,4 +226,27 @@ def judge_event(
         intervals = compare_scorers(recalls, *clusters, evaluation.draws)
         figure = f"recall at {evaluation.rate:g} of the background"
         result.intervals[figure] = dict(zip(scores_of, intervals, strict=True))
+    return result
+
+
+def mean_of_events(events: Sequence[SetResult], draws: int) -> SetResult:
+    """Each scorer's mean over crises, with intervals by drawing crises again."""
+    result = SetResult("crises", f"mean of {len(events)} crises", "each counts the same")
+    first = events[0]
+    for name, figures in first.figures.items():
+        result.figures[name] = {
+            figure: float(np.mean([event.figures[name][figure] for event in events]))
+            for figure in figures
+            if all(figure in event.figures[name] for event in events)
+        }
+    one, single = np.arange(len(events)), np.zeros(1, np.int64)
+    for figure, intervals in first.intervals.items():
+        means = [
+            mean_figure([event.intervals[figure][name][0].value for event in events])
+            for name in intervals
+            if all(figure in event.intervals for event in events)
+        ]
+        if means:
+            compared = compare_scorers(means, one, single, draws)
+            result.intervals[figure] = dict(zip(intervals, compared, strict=True))
     return result

@@ -154,6 +154,11 @@ def auc_figure(on: F32, other: F32) -> Figure:
     return auc
 
 
+def mean_figure(values: Sequence[float]) -> Figure:
+    """The mean of the values of the first group's members."""
+    return lambda counts, _: float(np.average(values, weights=counts))
+
+
 def recall_figure(on: F32, background: F32, rate: float) -> Figure:
     """The share of posts that any seed finds, where each lets `rate` of the background pass.
 

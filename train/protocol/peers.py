@@ -37,9 +37,24 @@ def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None
     return posts.similarity(articles)
 
 
+class ReadOnce:
+    """Embeds each post once, however many sets hold it: all crises share one background."""
+
+    def __init__(self, read: Callable[[Sequence[str]], Embeddings]) -> None:
+        self._read = read
+        self._kept = read([])
+        self._rows: dict[str, int] = {}
+
+    def __call__(self, posts: Sequence[str]) -> Embeddings:
+        new = [post for post in dict.fromkeys(posts) if post not in self._rows]
+        self._kept = Embeddings.concat([self._kept, self._read(new)])
+        self._rows |= {post: row for row, post in enumerate(new, len(self._rows))}
+        return self._kept[[self._rows[post] for post in posts]]
+
+
 def encoder_scorer(encoder: Encoder, mix: float | None = None, skim: bool = False) -> Scorer:
     """The scorer of a newsift model, with its own λ or `mix`; posts are read or skimmed."""
-    read = encoder.skim if skim else encoder.posts
+    read = encoder.skim if skim else ReadOnce(encoder.posts)
     return lambda posts, stories: similarity(read(posts), encoder.articles(stories), mix)
 
 
@@ -94,7 +109,7 @@ def transformer(read: Read, lexical: Encoder | None = None) -> Scorer:
         dense: F32 = vectors @ whole(stories, read).T
         if lexical is None:
             return dense
-        words, others = lexical.posts(posts).lexical, lexical.articles(stories).lexical
+        words, others = lexical.skim(posts).lexical, lexical.articles(stories).lexical
         for rows in row_blocks(len(dense), dense.shape[1]):
             products = words[rows].dot(others)
             dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * products

