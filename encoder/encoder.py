@@ -22,6 +22,7 @@ from encoder.readers.star_chunks import Spread
 from encoder.readers.star_texts import StarTexts
 from encoder.score.lexical import NO_SLOT, SparseRows
 from encoder.support.jit import announce_first_start
+from encoder.support.memory import return_free_memory
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
 from encoder.support.threads import PerProcess, ThreadPool
@@ -316,10 +317,14 @@ def load(
     folder = model_directory(name_or_path)
     name = folder.name if folder.parent == MODELS else str(folder.resolve())
     announce_first_start()
+    enc = _open(folder, device, threads, partial(load, name, device, threads))
+    return_free_memory()  # a quarter of what is held then
+    return enc
+
+
+def _open(folder: Path, device: str, threads: int | None, source: "partial[Encoder]") -> Encoder:
     model = read_model(folder)
-    return Encoder(
-        model, open_readers(model, device, threads), partial(load, name, device, threads)
-    )
+    return Encoder(model, open_readers(model, device, threads), source)
 
 
 def _unpickle(source: "partial[Encoder]", digest: str) -> Encoder:

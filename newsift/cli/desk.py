@@ -12,6 +12,7 @@ from threading import Event
 import click
 
 from encoder.errors import InputError, NewsiftError
+from encoder.support.memory import return_large_blocks
 from newsift.cli.local import local_cluster
 from newsift.cli.options import PATH, file_options, kafka_options, option_group
 from newsift.cli.services import Service, ThreadService, run_services, run_until
@@ -33,7 +34,6 @@ from worker import log
 from worker.config import Config, WebConfig
 from worker.config.secret import Secret
 from worker.errors import ConfigError
-from worker.memory import return_large_blocks
 from worker.metrics.visits import is_loopback
 
 TOKEN_BYTES = 32

@@ -8,6 +8,7 @@ from functools import cached_property
 from threading import Event, Lock, Thread
 
 from encoder.errors import InputError
+from encoder.support.memory import return_free_memory
 from newsift.desk.threads import PATIENCE_S, failure_text, lock_or_busy
 from newsift.operations.events import EventState, events_of
 from newsift.operations.model_context import ModelContext
@@ -15,7 +16,6 @@ from newsift.operations.seed_rows import SeedRow, resolve_state, seed_row
 from newsift.operations.times import now_ms
 from worker.config import Config
 from worker.errors import BrokerError
-from worker.memory import return_free_memory
 from worker.posts.times import rfc3339
 from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, Resolution

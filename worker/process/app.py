@@ -12,10 +12,10 @@ from faust.types import TopicT
 from mode import CrashingSupervisor
 
 from encoder.errors import NewsiftError
+from encoder.support.memory import return_large_blocks
 from worker.config import APP_ID, Config
 from worker.config.load import load_config
 from worker.errors import ConfigError
-from worker.memory import return_large_blocks
 from worker.process.command import Worker
 from worker.process.prepare import WorkerParts
 from worker.stream.flow import Flow

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from encoder.encoder import Encoder
+from encoder.support.memory import return_free_memory
 from worker import crashpoint
 from worker.assembly import build_pipeline, load_encoder
 from worker.config import Config
@@ -21,7 +22,6 @@ from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.readers import share_read
 from worker.match.records import RecordRules, encode_json
-from worker.memory import return_free_memory
 from worker.metrics.registry import Metrics
 from worker.metrics.web import Health, Web
 from worker.posts.read import PostRules

@@ -9,7 +9,7 @@ LARGE_BLOCKS = """
 from threading import Event, Thread
 import numpy as np
 from resource import getpagesize
-from worker.memory import MIN_LARGE_BYTES, return_large_blocks
+from encoder.support.memory import MIN_LARGE_BYTES, return_large_blocks
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * getpagesize()
@@ -34,7 +34,7 @@ SMALL_BLOCKS = """
 from resource import RUSAGE_THREAD, getpagesize, getrusage
 from threading import Thread
 import numpy as np
-from worker.memory import return_large_blocks
+from encoder.support.memory import return_large_blocks
 
 BYTES = 6 * 2**20
 
@@ -54,7 +54,7 @@ print((faults[2] - faults[1]) * getpagesize() / BYTES)
 
 HOLES = """
 from resource import getpagesize
-from worker.memory import return_free_memory
+from encoder.support.memory import return_free_memory
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * getpagesize()
