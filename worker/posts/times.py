@@ -4,6 +4,10 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 RFC3339_UTC = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
+# As spreadsheets write it where a point stands between day and month: 28.11.2026 18:00
+DAY_FIRST = re.compile(
+    r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4}),? ([0-9]{1,2})(:[0-9]{2}(?::[0-9]{2})?)"
+)
 MONTH_NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 MONTHS = {name: f"{number:02}" for number, name in enumerate(MONTH_NAMES, 1)}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +34,7 @@ def utc(text: str | float | None, zone: tzinfo = UTC) -> str | None:
     try:
         if not text[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
             text = _from_x1(text)
-        moment = datetime.fromisoformat(text)
+        moment = _read(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone)
         return text if RFC3339_UTC.fullmatch(text) else _format(moment)
@@ -40,7 +44,7 @@ def utc(text: str | float | None, zone: tzinfo = UTC) -> str | None:
 
 def is_naive(text: str) -> bool:
     try:
-        return datetime.fromisoformat(text).tzinfo is None
+        return _read(text).tzinfo is None
     except ValueError:
         return False
 
@@ -57,6 +61,13 @@ def milliseconds(text: str | None) -> int:
     if text is None:
         return 0
     return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
+
+
+def _read(text: str) -> datetime:
+    if "." in text[:3] and (spreadsheet := DAY_FIRST.fullmatch(text)):
+        day, month, year, hour, rest = spreadsheet.groups()
+        text = f"{year}-{month:0>2}-{day:0>2}T{hour:0>2}{rest}"
+    return datetime.fromisoformat(text)
 
 
 def _from_x1(text: str) -> str:
