@@ -92,6 +92,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
         )
     encoders: dict[str, Encoder] = {}
     scorers: dict[str, Scorer] = {}
+    first: peers.JudgedEncoder | None = None
     for name in evaluation.models:
         if is_baseline(Path(name)):
             scorers[name] = peers.baseline(
@@ -99,9 +100,11 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
             )
         else:
             encoders[name] = encoder.load(name, device=evaluation.device)
-            scorers[name] = peers.encoder_scorer(encoders[name], evaluation.mix, evaluation.skims)
+            judged = peers.JudgedEncoder(encoders[name], evaluation.skims)
+            scorers[name] = judged.scorer(evaluation.mix)
+            first = first or judged
     if evaluation.peers:
-        scorers |= installed_peers(next(iter(encoders.values()), None), evaluation.data, log)
+        scorers |= installed_peers(first, evaluation.data, log)
     reporter = make_reporter(evaluation, encoders)
     results = [judge_set(pairs, scorers, reporter, evaluation.draws, log) for pairs in sets]
     events = [
@@ -121,8 +124,13 @@ def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> Tr
     return TrustReporter(first, evaluation.rate, news_words(evaluation.data), evaluation.examples)
 
 
-def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict[str, Scorer]:
-    """Return the scorers to compare with; MiniLM and MPNet only if they are installed."""
+def installed_peers(
+    judged: peers.JudgedEncoder | None, data: Path, log: ProgressLog
+) -> dict[str, Scorer]:
+    """Return the scorers to compare with; MiniLM and MPNet only if they are installed.
+
+    Each of these comes alone and, where a model is judged, with that model's words.
+    """
     scorers: dict[str, Scorer] = {"BM25": peers.bm25}
     training = training_text(data)
     if training:
@@ -140,8 +148,8 @@ def installed_peers(model: Encoder | None, data: Path, log: ProgressLog) -> dict
     for name, (texts, store) in transformers.items():
         read = with_cache(texts, store)
         scorers[f"{name}, chunks"] = peers.transformer(read)
-        if model is not None and model.model.idf is not None:
-            scorers[f"{name}, chunks + words"] = peers.transformer(read, model)
+        if judged is not None and judged.has_words:
+            scorers[f"{name}, chunks + words"] = peers.transformer(read, judged)
     return scorers
 
 

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import log
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from encoder.errors import DeviceError
 from encoder.model.config import Side
 from encoder.model.weights import F32
 from encoder.score.lexical import NO_SLOT, Idf, SparseRows, slot
+from encoder.text.clean import Article
 from encoder.text.tokenizer import Tokenizer
 from train.data.readers import TrainingArticle
 from train.model.encoders import Baseline
@@ -26,6 +28,8 @@ PEER_MIX = 0.6
 
 Scorer = Callable[[Sequence[str], Sequence[TrainingArticle]], F32]
 """The scores of all posts with all articles: [posts, articles]."""
+SparseWords = tuple[SparseRows, SparseRows]
+T = TypeVar("T", bound=Article)
 
 
 def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None) -> F32:
@@ -37,25 +41,38 @@ def similarity(posts: Embeddings, articles: Embeddings, mix: float | None = None
     return posts.similarity(articles)
 
 
-class ReadOnce:
-    """Embeds each post once, however many sets hold it: all crises share one background."""
+class ReadOnce(Generic[T]):
+    """Embeds each text once, however many sets and scorers ask: crises share one background."""
 
-    def __init__(self, read: Callable[[Sequence[str]], Embeddings]) -> None:
+    def __init__(self, read: Callable[[Sequence[T]], Embeddings]) -> None:
         self._read = read
         self._kept = read([])
-        self._rows: dict[str, int] = {}
+        self._rows: dict[T, int] = {}
 
-    def __call__(self, posts: Sequence[str]) -> Embeddings:
-        new = [post for post in dict.fromkeys(posts) if post not in self._rows]
+    def __call__(self, texts: Sequence[T]) -> Embeddings:
+        new = [text for text in dict.fromkeys(texts) if text not in self._rows]
         self._kept = Embeddings.concat([self._kept, self._read(new)])
-        self._rows |= {post: row for row, post in enumerate(new, len(self._rows))}
-        return self._kept[[self._rows[post] for post in posts]]
+        self._rows |= {text: row for row, text in enumerate(new, len(self._rows))}
+        return self._kept[[self._rows[text] for text in texts]]
 
 
-def encoder_scorer(encoder: Encoder, mix: float | None = None, skim: bool = False) -> Scorer:
-    """The scorer of a newsift model, with its own λ or `mix`; posts are read or skimmed."""
-    read = encoder.skim if skim else ReadOnce(encoder.posts)
-    return lambda posts, stories: similarity(read(posts), encoder.articles(stories), mix)
+class JudgedEncoder:
+    """A newsift model that reads or skims posts."""
+
+    def __init__(self, encoder: Encoder, skim: bool = False) -> None:
+        self.posts: Callable[[Sequence[str]], Embeddings]
+        self.posts = encoder.skim if skim else ReadOnce(encoder.posts)
+        self.articles = ReadOnce(encoder.articles)
+        self.has_words = encoder.model.idf is not None
+        self._skim = encoder.skim
+
+    def scorer(self, mix: float | None = None) -> Scorer:
+        """Score with the model's own λ or `mix`."""
+        return lambda posts, stories: similarity(self.posts(posts), self.articles(stories), mix)
+
+    def words(self, posts: Sequence[str], stories: Sequence[TrainingArticle]) -> SparseWords:
+        """The words of posts and of articles; both readers see the same."""
+        return self._skim(posts).lexical, self.articles(stories).lexical
 
 
 def baseline(peer: Baseline, device: str = "auto", mix: float | None = None) -> Scorer:
@@ -101,15 +118,15 @@ def bm25(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
     return sparse(map(words, posts)).dot(sparse(map(weigh, counts)))
 
 
-def transformer(read: Read, lexical: Encoder | None = None) -> Scorer:
-    """A pretrained transformer, optionally mixed with an encoder's lexical half."""
+def transformer(read: Read, judged: JudgedEncoder | None = None) -> Scorer:
+    """A pretrained transformer, optionally mixed with a model's words."""
 
     def score(posts: Sequence[str], stories: Sequence[TrainingArticle]) -> F32:
         vectors = unit_rows(read([readable(post) for post in posts]))
         dense: F32 = vectors @ whole(stories, read).T
-        if lexical is None:
+        if judged is None:
             return dense
-        words, others = lexical.skim(posts).lexical, lexical.articles(stories).lexical
+        words, others = judged.words(posts, stories)
         for rows in row_blocks(len(dense), dense.shape[1]):
             products = words[rows].dot(others)
             dense[rows] = (1 - PEER_MIX) * dense[rows] + PEER_MIX * products

@@ -20,7 +20,7 @@ from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol
 from train.protocol.evaluate import SetResult, mean_of_events
 from train.protocol.metrics import Interval
-from train.protocol.peers import ReadOnce, encoder_scorer
+from train.protocol.peers import JudgedEncoder, ReadOnce
 from train.protocol.report import grid
 from train.protocol.sets import (
     PREVALENCE,
@@ -81,7 +81,7 @@ def test_judging_pairs_is_judging_all_of_them() -> None:
         "x", [Pair(r["post"], TrainingArticle(r["title"], r["article"])) for r in rows]
     )
     enc = small_encoder()
-    figures = pair_figures(encoder_scorer(enc)(pairs.posts, pairs.stories), pairs)
+    figures = pair_figures(JudgedEncoder(enc).scorer()(pairs.posts, pairs.stories), pairs)
     scores = enc.posts(pairs.posts).similarity(
         enc.articles([(s.title, s.text) for s in pairs.stories])
     )
@@ -99,7 +99,7 @@ def test_the_figures_of_a_crisis_are_counted_from_the_similarities() -> None:
     on, background = (
         enc.posts(posts).similarity(articles) for posts in (crisis_set.on, crisis_set.background)
     )
-    score = encoder_scorer(enc)(crisis_set.posts, crisis_set.seeds)
+    score = JudgedEncoder(enc).scorer()(crisis_set.posts, crisis_set.seeds)
     scores = Scores.of(score, crisis_set)
     assert np.allclose(scores.on, on.max(1))
     assert np.allclose(scores.background, background.max(1))
