@@ -111,7 +111,11 @@ def evaluate(
     from train.protocol.report import as_markdown, as_text, examples
 
     evaluation = Evaluation(
-        models=models or ("default",), split=SPLITS[split], examples=wrong, **options
+        models=models or ("default",),
+        split=SPLITS[split],
+        examples=wrong,
+        trust=card or as_json or wrong > 0,
+        **options,
     )
     results, skips = judge_all(evaluation, log := ProgressLog())
     log.line(f"newsift: {len(results)} sets judged, {skips}")

@@ -61,6 +61,7 @@ class Evaluation:
     mix: float | None
     examples: int = 0
     reader: str = "read"
+    trust: bool = True  # whether wrong posts of the first model are explained, which takes time
 
     @property
     def skims(self) -> bool:
@@ -118,8 +119,10 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
 
 def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:
     """Create the trust report of the first model; thresholds need its own λ and read posts."""
+    if evaluation.skims or not evaluation.trust:
+        return None
     first = encoders.get(evaluation.models[0])
-    if first is None or evaluation.skims or evaluation.mix not in (None, first.model.mix):
+    if first is None or evaluation.mix not in (None, first.model.mix):
         return None
     return TrustReporter(first, evaluation.rate, news_words(evaluation.data), evaluation.examples)
 
