@@ -14,7 +14,8 @@ from encoder.model.star_settings import FIRST_POSITION, StarSettings, distance_b
 from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32, I64
 
-LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # a text is padded to the next of them
+# A text is padded to the next of them. Finer steps would pad less, but fewer texts share a length.
+LENGTHS = (8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128)
 HIDDEN = -1e9  # the logit of a token that is not seen
 
 
