@@ -23,7 +23,8 @@ MAX_START_S = 120.0  # the very first start compiles
 MAX_STOP_S = 15.0
 PORTS = (15_000, 32_000)
 MAX_LOG_CHARS = 500  # of the log's last line in an error
-# Linux ends this process when its parent is killed, and so the program that takes its place.
+# Linux sends this process the signal when the thread that started it ends, even if it is killed.
+# That holds for the program that takes the place of this one, too.
 PR_SET_PDEATHSIG = 1
 WITH_PARENT = f"""
 import ctypes, os, sys

@@ -252,12 +252,11 @@ def mean_of_events(events: Sequence[SetResult], draws: int) -> SetResult:
         }
     one, single = np.arange(len(events)), np.zeros(1, np.int64)
     for figure, intervals in first.intervals.items():
-        means = [
-            mean_figure([event.intervals[figure][name][0].value for event in events])
-            for name in intervals
-            if all(figure in event.intervals for event in events)
-        ]
-        if means:
+        if all(figure in event.intervals for event in events):
+            means = [
+                mean_figure([event.intervals[figure][name][0].value for event in events])
+                for name in intervals
+            ]
             compared = compare_scorers(means, one, single, draws)
             result.intervals[figure] = dict(zip(intervals, compared, strict=True))
     return result

@@ -28,7 +28,6 @@ PEER_MIX = 0.6
 
 Scorer = Callable[[Sequence[str], Sequence[TrainingArticle]], F32]
 """The scores of all posts with all articles: [posts, articles]."""
-SparseWords = tuple[SparseRows, SparseRows]
 T = TypeVar("T", bound=Article)
 
 
@@ -57,7 +56,7 @@ class ReadOnce(Generic[T]):
 
 
 class JudgedEncoder:
-    """A newsift model that reads or skims posts."""
+    """A newsift model that is judged: its scores, and its words for the peers."""
 
     def __init__(self, encoder: Encoder, skim: bool = False) -> None:
         self.posts: Callable[[Sequence[str]], Embeddings]
@@ -70,7 +69,9 @@ class JudgedEncoder:
         """Score with the model's own λ or `mix`."""
         return lambda posts, stories: similarity(self.posts(posts), self.articles(stories), mix)
 
-    def words(self, posts: Sequence[str], stories: Sequence[TrainingArticle]) -> SparseWords:
+    def words(
+        self, posts: Sequence[str], stories: Sequence[TrainingArticle]
+    ) -> tuple[SparseRows, SparseRows]:
         """The words of posts and of articles; both readers see the same."""
         return self._skim(posts).lexical, self.articles(stories).lexical
 

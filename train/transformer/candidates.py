@@ -7,8 +7,9 @@ those that match where every post is read and do not where none is; of them a sh
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import click
 import numpy as np
@@ -32,31 +33,45 @@ RAISED = {
 Bool = NDArray[np.bool_]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Kept:
     """Counts of posts on topic."""
 
-    posts: int = 0
-    every: int = 0  # found where every post is read
-    none: int = 0  # where none is
-    only_reading: int = 0  # by every and not by none
-    kept: dict[int, int] = field(default_factory=lambda: dict.fromkeys(FACTORS, 0))
+    posts: int
+    every: int  # found where every post is read
+    none: int  # found where no post is read
+    only_reading: int  # found where every post is read, and not where none is
+    kept: Mapping[int, int]  # of the last, by read_factor
 
-    def add(self, every: Bool, none: Bool, found: Mapping[int, Bool]) -> None:
-        """Count posts [n]; `found` are those where so many times as many posts are read."""
+    @classmethod
+    def count(cls, every: Bool, none: Bool, found: Mapping[int, Bool]) -> Self:
+        """Count posts [n] by whether they are found; `found` has a row for each read_factor."""
         only_reading = every & ~none
-        self.posts += len(every)
-        self.every += int(every.sum())
-        self.none += int(none.sum())
-        self.only_reading += int(only_reading.sum())
-        for factor, posts in found.items():
-            self.kept[factor] += int((posts & only_reading).sum())
+        kept = {factor: int((row & only_reading).sum()) for factor, row in found.items()}
+        return cls(
+            posts=len(every),
+            every=int(every.sum()),
+            none=int(none.sum()),
+            only_reading=int(only_reading.sum()),
+            kept=kept,
+        )
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.posts + other.posts,
+            self.every + other.every,
+            self.none + other.none,
+            self.only_reading + other.only_reading,
+            {factor: count + other.kept[factor] for factor, count in self.kept.items()},
+        )
 
     def __str__(self) -> str:
-        shares = (f"{n / max(self.posts, 1):.1%}" for n in (self.none, self.every))
-        recall = "recall, no post read: {}, every post: {}".format(*shares)
-        kept = (f"{n}: {self.kept_share(n):.1%}" for n in FACTORS)
-        return f"{recall}; kept by read_factor {', '.join(kept)} of {self.only_reading:,}"
+        none, every = self.none / self.posts, self.every / self.posts
+        kept = (f"{factor}: {self.kept_share(factor):.1%}" for factor in self.kept)
+        return (
+            f"recall, no post read: {none:.1%}, every post: {every:.1%}; "
+            f"kept by read_factor {', '.join(kept)} of {self.only_reading:,}"
+        )
 
     def kept_share(self, factor: int) -> float:
         """The share found of what only reading finds; 1 where that is nothing."""
@@ -78,29 +93,31 @@ def main(data: Path, split: str, model: str) -> None:
 
 
 def table(crises: Iterable[CrisisSet], enc: Encoder) -> Iterator[str]:
-    together = {name: Kept() for name in RAISED}
+    together: dict[str, Kept] = {}
     for crisis in crises:
-        own = {name: Kept() for name in RAISED}
-        count_kept(crisis, enc, (own, together))
+        own = count_kept(crisis, enc)
         yield f"{crisis.name}, automatic: {own['automatic']}"
+        together = {name: kept + together[name] if together else kept for name, kept in own.items()}
     yield from (f"all, {name}: {kept}" for name, kept in together.items())
 
 
-def count_kept(crisis: CrisisSet, enc: Encoder, into: Iterable[Mapping[str, Kept]]) -> None:
+def count_kept(crisis: CrisisSet, enc: Encoder) -> dict[str, Kept]:
+    """The counts of one crisis for each kind of threshold."""
     seeds = enc.articles(crisis.seeds)
     scores, near = (read(crisis.on).similarity(seeds) for read in (enc.posts, enc.skim))  # [n, k]
     alone, skimmed = enc.thresholds(seeds, RATE), enc.thresholds(seeds, RATE, skim=True)  # [k]
     cuts_of = {factor: enc.match_thresholds(seeds, RATE, factor) for factor in FACTORS}
+    counts = {}
     for name, (up, skim_up) in RAISED.items():
-        # where no post is read, approximate scores are compared with a threshold of one's own
-        unread = alone + up if up > skim_up else skimmed + skim_up
-        every, none = any_seed(scores >= alone + up), any_seed(near >= unread)
+        # Where no post is read, an own threshold is compared with approximate scores as it stands.
+        near_cuts = alone + up if up > skim_up else skimmed + skim_up
         found = {
             factor: any_seed((scores >= cuts + up) & (near >= skim_cuts + skim_up))
             for factor, (cuts, skim_cuts) in cuts_of.items()
         }
-        for kept in into:
-            kept[name].add(every, none, found)
+        every, none = any_seed(scores >= alone + up), any_seed(near >= near_cuts)
+        counts[name] = Kept.count(every, none, found)
+    return counts
 
 
 def any_seed(reaches: Bool) -> Bool:  # [n, k] -> [n]

@@ -148,8 +148,8 @@ class Mpnet:
         settings = StarSettings(layers=LAYERS, window=None, dim=WIDTH)
         model = StarTransformer(settings)
         model.load_state_dict(mpnet_weights(folder))
-        fast = torch.bfloat16 if device != "cpu" or HAS_FAST_BF16 else torch.float32
-        return cls(model.to(device, fast).eval(), MpnetTokenizer(folder), device)
+        precision = torch.bfloat16 if device != "cpu" or HAS_FAST_BF16 else torch.float32
+        return cls(model.to(device, precision).eval(), MpnetTokenizer(folder), device)
 
     @torch.inference_mode()
     def texts(self, texts: Sequence[str]) -> F32:

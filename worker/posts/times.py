@@ -34,7 +34,7 @@ def utc(text: str | float | None, zone: tzinfo = UTC) -> str | None:
     try:
         if not text[:1].isdigit():  # Wed Oct 10 20:19:24 +0000 2018
             text = _from_x1(text)
-        moment = _read(text)
+        moment = _moment(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone)
         return text if RFC3339_UTC.fullmatch(text) else _format(moment)
@@ -44,7 +44,7 @@ def utc(text: str | float | None, zone: tzinfo = UTC) -> str | None:
 
 def is_naive(text: str) -> bool:
     try:
-        return _read(text).tzinfo is None
+        return _moment(text).tzinfo is None
     except ValueError:
         return False
 
@@ -63,7 +63,7 @@ def milliseconds(text: str | None) -> int:
     return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
 
 
-def _read(text: str) -> datetime:
+def _moment(text: str) -> datetime:
     if "." in text[:3] and (spreadsheet := DAY_FIRST.fullmatch(text)):
         day, month, year, hour, rest = spreadsheet.groups()
         text = f"{year}-{month:0>2}-{day:0>2}T{hour:0>2}{rest}"

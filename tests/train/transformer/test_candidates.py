@@ -13,11 +13,10 @@ from train.transformer.candidates import RAISED, Kept, main
 
 def test_the_share_is_of_what_only_reading_finds() -> None:
     found, every, none = (np.array(row, bool) for row in ([1, 0, 1, 1], [1, 1, 0, 1], [0, 0, 0, 1]))
-    kept = Kept()
-    kept.add(every, none, {2: found, 5: every})
-    kept.add(none, none, {2: none})
+    nothing = Kept.count(none, none, {2: none, 5: none})
+    kept = Kept.count(every, none, {2: found, 5: every}) + nothing
     assert (kept.posts, kept.every, kept.none, kept.only_reading) == (8, 4, 2, 2)
-    assert (kept.kept_share(2), kept.kept_share(5), Kept().kept_share(2)) == (0.5, 1, 1)
+    assert (kept.kept_share(2), kept.kept_share(5), nothing.kept_share(2)) == (0.5, 1, 1)
 
 
 def test_a_line_for_each_crisis_and_for_each_kind_of_threshold(
