@@ -1,4 +1,4 @@
-"""The stored form of a star transformer: matrices in int8, and the scales of activations."""
+"""A star transformer to its stored form and back: int8 matrices, and scales of activations."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from encoder.model.star_settings import StarSettings
 from encoder.model.star_transformer import StarTransformer
 from encoder.model.star_weights import StarWeights
-from encoder.model.weights import F32, I8, quantise_rows
+from encoder.model.weights import F32, I8, dequantise_rows, quantise_rows
 
 # Two products with uint8 are added in 16 bits where a processor has no VNNI: 2 · 255 · 64 fits.
 LARGEST_CODE = 64
@@ -66,7 +66,8 @@ def stored_star(star: StarTransformer, sizes: dict[str, Tensor]) -> StarWeights:
     for name, size in sizes.items():
         matrix, bias = state[f"{name}.weight"], state[f"{name}.bias"]  # [out, in], [out]
         if name.endswith("query_key_value"):
-            matrix, bias = scale_queries(star.settings, matrix, bias)
+            queries = query_factors(star.settings)
+            matrix, bias = matrix * queries[:, None], bias * queries
         factors = channel_factors(size.numpy(), matrix)  # [in]
         codes, steps = quantise_columns((matrix * factors).T)
         stored |= {
@@ -81,6 +82,24 @@ def stored_star(star: StarTransformer, sizes: dict[str, Tensor]) -> StarWeights:
     return StarWeights(star.settings, stored)
 
 
+def restored_star(stored: StarWeights) -> StarTransformer:
+    """The star of a model that ships, to go on training; its matrices stay as they were rounded."""
+    tensors = {name: np.array(value) for name, value in stored.tensors.items()}
+    state = {name: x for name, x in tensors.items() if name.endswith((".weight", ".bias"))}
+    state["tokens.weight"] = dequantise_rows(tensors["tokens.codes"], tensors["tokens.scales"])
+    for scale in [name for name in tensors if name.endswith(".input_scale")]:
+        name = scale.removesuffix(".input_scale")
+        rows = tensors[f"{name}.codes"] * tensors[f"{name}.scales"]  # [in, out]
+        matrix, bias = (rows * tensors[f"{name}.input_factors"][:, None]).T, tensors[f"{name}.bias"]
+        if name.endswith("query_key_value"):
+            factors = query_factors(stored.settings)
+            matrix, bias = matrix / factors[:, None], bias / factors
+        state |= {f"{name}.weight": np.ascontiguousarray(matrix), f"{name}.bias": bias}
+    star = StarTransformer(stored.settings)
+    star.load_state_dict({name: torch.from_numpy(value) for name, value in state.items()})
+    return star
+
+
 def channel_factors(sizes: F32, matrix: F32) -> F32:  # [in], [out, in] -> [in]
     """By what each channel is divided, so that channels and rows are of more even sizes."""
     rows = np.maximum(np.abs(matrix).max(0), SMALLEST)
@@ -88,11 +107,11 @@ def channel_factors(sizes: F32, matrix: F32) -> F32:  # [in], [out, in] -> [in]
     return np.asarray(factors, np.float32)
 
 
-def scale_queries(settings: StarSettings, matrix: F32, bias: F32) -> tuple[F32, F32]:
-    """Divide the rows of the queries by √k."""
-    factor = np.ones(3 * settings.width, np.float32)
-    factor[: settings.width] = 1 / math.sqrt(settings.width // settings.heads)
-    return matrix * factor[:, None], bias * factor
+def query_factors(settings: StarSettings) -> F32:  # [3w]
+    """1 / √k for the rows of the queries, and 1 for those of keys and values."""
+    factors = np.ones(3 * settings.width, np.float32)
+    factors[: settings.width] = 1 / math.sqrt(settings.width // settings.heads)
+    return factors
 
 
 def quantise_columns(matrix: F32) -> tuple[I8, F32]:

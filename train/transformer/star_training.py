@@ -1,9 +1,10 @@
 """Teach a star transformer the teacher's vectors.
 
 python -m train.transformer.star_training --data ../shared/data --out DIR [--layers 0,1,2,9,10,11]
-    [--window 16] [--steps COUNT] [--cache DIR] [--device cuda]
+    [--window 16] [--from MODEL] [--steps COUNT] [--cache DIR] [--device cuda]
 
-It starts from MPNet's own layers. A stopped run can be resumed; a longer one goes on from its end.
+It starts from MPNet's own layers, or from the star of a model, whose space stays as it is. A
+stopped run can be resumed; a longer one goes on from its end.
 """
 
 import time
@@ -23,6 +24,7 @@ from encoder.model.config import AstConfig
 from encoder.model.star_settings import StarSettings
 from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import F32, I32
+from encoder.model_directory import read_model
 from encoder.readers.star_chunks import CHUNK_TOKENS, chunks_of
 from encoder.text.tokenizer import Tokenizer
 from train.command import run_command
@@ -41,11 +43,13 @@ from train.transformer.mpnet import (
     mpnet_weights,
     padded,
 )
+from train.transformer.quantise import restored_star
 from train.transformer.teach import open_store, taught_texts
 
 DEV_TEXTS = 2000  # the first of the texts' order; they never train
 BRIDGE_TEXTS = 5000  # to which the bridge is fitted
 AXES_TEXTS = 60_000  # from which the teacher's principal axes are taken
+ALIGNED_TEXTS = 6000  # by which they are turned to those of a star that was begun elsewhere
 POOL_BATCHES = 16  # texts are batched by length within a pool of so many batches
 SAVE_EVERY = 100
 CHECKPOINT = "star.safetensors"
@@ -98,8 +102,23 @@ def principal_axes(vectors: F32, dim: int) -> Tensor:
     return first
 
 
-def read_taught_texts(data: Path, cache: Path | None, dim: int) -> tuple[TaughtTexts, Tensor]:
-    """The texts that the teacher has read, and the axes on which its vectors lie."""
+def aligned_axes(axes: Tensor, teacher: Tensor, star: Tensor) -> Tensor:
+    """Axes [d, w] of the same space, on which the teacher's vectors [n, w] lie nearest the star's.
+
+    Both vectors are of the same texts; the star's are [n, d].
+    """
+    left, _, right = torch.linalg.svd(star.T @ (teacher @ axes.T))
+    turned: Tensor = left @ right @ axes
+    return turned
+
+
+def read_taught_texts(
+    data: Path, cache: Path | None, dim: int, begun: StarTransformer | None = None
+) -> tuple[TaughtTexts, Tensor]:
+    """The texts that the teacher has read, and the axes on which its vectors lie.
+
+    With a star that was begun elsewhere, the axes are those of its own space.
+    """
     store = open_store(cache)
     texts = taught_texts(read_corpus(data, SkippedRows()))
     tokenizer = Tokenizer(bert_pieces(mpnet_folder()), None, AstConfig(post_tokens=CHUNK_TOKENS))
@@ -116,6 +135,9 @@ def read_taught_texts(data: Path, cache: Path | None, dim: int) -> tuple[TaughtT
         )
     vectors = store.get(taught)
     axes = principal_axes(vectors[:AXES_TEXTS], dim)
+    if begun is not None:
+        own = batch_vectors(begun, ids[:ALIGNED_TEXTS])
+        axes = aligned_axes(axes, torch.from_numpy(vectors[:ALIGNED_TEXTS]), own)
     projected = F.normalize(torch.from_numpy(vectors) @ axes.T, dim=1)
     return TaughtTexts(ids, projected), axes
 
@@ -137,6 +159,15 @@ def loss_of(vectors: Tensor, teacher: Tensor, similarity: float) -> Tensor:  # 2
     apart = 1 - (unit * teacher).sum(1).mean()
     between = (unit @ unit.T - teacher @ teacher.T).square().mean()
     return apart + similarity * between
+
+
+@torch.inference_mode()
+def batch_vectors(star: StarTransformer, texts: Sequence[I32]) -> Tensor:  # [n, d], unit
+    out = torch.zeros(len(texts), star.settings.dim)
+    for rows in batches_by_length(texts, BATCH_TOKENS):
+        with bf16_autocast("cpu"):
+            out[rows] = star(*padded([texts[row] for row in rows])).float()
+    return F.normalize(out, dim=1)
 
 
 def new_star(recipe: StarRecipe, axes: Tensor, texts: Sequence[I32]) -> StarTransformer:
@@ -268,6 +299,7 @@ class StarOptions:
     data: Path
     out: Path
     cache: Path | None
+    begin: Path | None
     layers: str
     window: int
     rate: float
@@ -285,6 +317,7 @@ class StarOptions:
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option("--cache", type=click.Path(path_type=Path), help="The folder of the vectors.")
+@click.option("--from", "begin", type=click.Path(path_type=Path, exists=True), help="A model.")
 @click.option("--layers", default="0,1,2,9,10,11", show_default=True, help="MPNet's, by number.")
 @click.option("--window", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=1e-4, show_default=True)
@@ -299,7 +332,8 @@ def main(**options: Any) -> None:
 def train_star(order: StarOptions) -> None:
     torch.set_num_threads(order.threads)
     recipe = order.recipe
-    texts, axes = read_taught_texts(order.data, order.cache, recipe.settings.dim)
+    begun = None if order.begin is None else star_of_model(order.begin, recipe.settings)
+    texts, axes = read_taught_texts(order.data, order.cache, recipe.settings.dim, begun)
     click.echo(f"{len(texts.ids):,} texts, {recipe}")
     order.out.mkdir(parents=True, exist_ok=True)
     if checkpoint := Checkpoint.read(order.out / CHECKPOINT):
@@ -307,9 +341,18 @@ def train_star(order: StarOptions) -> None:
         training.restore(checkpoint)
     else:
         fitted = texts.ids[DEV_TEXTS : DEV_TEXTS + BRIDGE_TEXTS]
-        training = StarTraining(recipe, new_star(recipe, axes, fitted), texts, order.device)
+        star = begun or new_star(recipe, axes, fitted)
+        training = StarTraining(recipe, star, texts, order.device)
     click.echo(f"step {training.step:,}: dev cosine {training.dev_cosine():.4f}")
     training.run(order.steps, order.out / CHECKPOINT)
+
+
+def star_of_model(folder: Path, settings: StarSettings) -> StarTransformer:
+    """The star of a model, which must have these settings."""
+    model = read_model(folder)
+    if model.star is None or model.star.weights.settings != settings:
+        raise InputError(f"--from {folder}: has no star of this size; leave --from out")
+    return restored_star(model.star.weights)
 
 
 if __name__ == "__main__":

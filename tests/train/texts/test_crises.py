@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from tests.train.data_folder import read
-from tests.train.texts.test_english import repository
+from tests.train.texts.test_gather import repository
 from train.texts.crises import HEADLINES, make_crisis, write_crises
 from train.texts.sources import Clones
 

@@ -14,7 +14,7 @@ from encoder.readers.star_inputs import LENGTHS
 from encoder.readers.star_onnx import StarOnnx
 from encoder.readers.star_torch import StarTorch
 from train.transformer.mpnet import padded
-from train.transformer.quantise import channel_sizes, quantise_columns, stored_star
+from train.transformer.quantise import channel_sizes, quantise_columns, restored_star, stored_star
 
 SETTINGS = StarSettings(
     vocabulary=60, layers=2, width=48, heads=4, inner=96, window=3, bridge=0, dim=16
@@ -48,6 +48,15 @@ def stored(star: StarTransformer) -> StarWeights:
 
 def read(reader: StarReader, texts: list[I32]) -> F32:
     return star_vectors(reader, texts, map)
+
+
+def test_a_restored_star_is_the_stored_one_but_for_activations(stored: StarWeights) -> None:
+    texts = draw_texts([1, 6, 40])
+    exact = unit_rows(read(StarTorch(stored, "cpu", torch.float64), texts))
+    restored = restored_star(stored).eval()
+    with torch.inference_mode():
+        vectors = unit_rows(np.concatenate([restored(*padded([one])).numpy() for one in texts]))
+    assert np.linalg.norm(vectors - exact, axis=1).max() < 1e-3
 
 
 def test_the_cpus_vectors_are_those_of_the_stored_star_in_float64(stored: StarWeights) -> None:

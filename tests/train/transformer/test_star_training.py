@@ -16,6 +16,7 @@ from train.transformer.star_training import (
     StarRecipe,
     StarTraining,
     TaughtTexts,
+    aligned_axes,
     batches,
     loss_of,
     principal_axes,
@@ -97,6 +98,15 @@ def test_principal_axes_are_the_first_right_singular_vectors() -> None:
     _, _, rows = np.linalg.svd(vectors)
     axes = principal_axes(vectors, 3).numpy()
     np.testing.assert_allclose(np.abs((axes * rows[:3]).sum(1)), 1, atol=1e-5)
+
+
+def test_axes_are_turned_to_the_space_of_a_star_that_was_begun_elsewhere() -> None:
+    rng = np.random.default_rng(0)
+    teacher = torch.from_numpy(rng.standard_normal((200, 8)).astype(np.float32))
+    axes = principal_axes(teacher.numpy(), 3)
+    turn, _ = torch.linalg.qr(torch.from_numpy(rng.standard_normal((3, 3)).astype(np.float32)))
+    star = teacher @ axes.T @ turn.T + 0.1 * torch.randn(200, 3)
+    torch.testing.assert_close(aligned_axes(axes, teacher, star), turn @ axes, atol=0.02, rtol=0)
 
 
 def test_batches_by_length_hold_every_text_within_the_bound() -> None:

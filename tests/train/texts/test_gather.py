@@ -13,8 +13,8 @@ from encoder.errors import InputError
 from tests.train.data_folder import folder, read
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows, copy_key, share
-from train.texts import english
-from train.texts.english import MOST, data_keys, gather_english, is_english, main
+from train.texts import gather
+from train.texts.gather import MOST, data_keys, gather_texts, is_english, main
 from train.texts.sources import Clones, Form, TextSource, read_sources
 from train.texts.texts import choose_texts, rows, sentences, shuffle
 
@@ -56,11 +56,12 @@ def repository(home: Path, name: str, files: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[TextSource], Clones]:
-    root = tmp_path_factory.mktemp("english")
+    root = tmp_path_factory.mktemp("texts")
     wire = {f"wire/2010/{i}": REUTERS.format(i=i, long=(LONG * 3).format(i=i)) for i in range(1, 6)}
     reddit = 'title,selftext\n"Is it raining, or is it me?","I have been wet for days."\n'
     tweets = "\n".join([*TWEETS, f"RT {TWEETS[3]}!", "no", "cut off in the middle of the…"])
-    files = wire | {"reddit.csv": reddit, "tweets.txt": tweets}
+    spanish = "Nueve desaparecidos tras el incendio del transbordador en Vigo\n"
+    files = wire | {"reddit.csv": reddit, "tweets.txt": tweets, "spanish.txt": spanish}
     commit = repository(root / "home", "one/texts", files)
     body = r"^ (?:[^()\n]*\(Reuters\) - )?([^\s(].+)"
     hows: list[dict[str, Any]] = [
@@ -68,14 +69,15 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[TextSource], Clo
          "files": {"headlines": ["wire/*"]}},
         {"form": "pattern", "pattern": body, "files": {"sentences": ["wire/*/1", "wire/*/2"]}},
         {"form": "table", "fields": ["title", "selftext"], "files": {"reddit": ["reddit.csv"]}},
-        {"form": "lines", "files": {"tweets": ["tweets.txt"]}},
+        {"form": "lines", "files": {"tweets": ["tweets.txt", "spanish.txt"]}},
+        {"form": "lines", "files": {"spanish": ["spanish.txt"]}},
     ]  # fmt: skip
     sources = [source(**({"repo": "one/texts", "commit": commit} | how)) for how in hows]
     return sources, Clones(root / "clones", f"file://{root}/home/")
 
 
 def test_each_kind_has_its_distinct_whole_texts(one: tuple[list[TextSource], Clones]) -> None:
-    by_kind = gather_english(*one, set())
+    by_kind = gather_texts(*one, set())
     assert {copy_key(text) for text in by_kind["tweets"]} == set(map(copy_key, TWEETS))
     assert len(by_kind["tweets"]) == len(TWEETS)
     assert sorted(by_kind["headlines"]) == [
@@ -86,6 +88,7 @@ def test_each_kind_has_its_distinct_whole_texts(one: tuple[list[TextSource], Clo
         for i in (1, 2)
         for text in (f"The mayor of town {i} has asked for help.", LONG.format(i=i).strip())
     )
+    assert by_kind["spanish"] == ["Nueve desaparecidos tras el incendio del transbordador en Vigo"]
     assert by_kind["reddit"] == ["Is it raining, or is it me? I have been wet for days."]
 
 
@@ -94,10 +97,10 @@ def test_a_limit_takes_the_same_texts_whatever_the_order_of_the_sources(
 ) -> None:
     sources, clones = one
     most = {"tweets": 7, "headlines": 2}
-    some = gather_english(sources, clones, set(), most)
+    some = gather_texts(sources, clones, set(), most)
     assert {kind: len(texts) for kind, texts in some.items()} == most
     shuffled = random.Random(1).sample(sources, len(sources))
-    assert gather_english(shuffled, clones, set(), most) == some
+    assert gather_texts(shuffled, clones, set(), most) == some
 
 
 def test_nothing_occurs_in_the_data_folder(
@@ -109,7 +112,7 @@ def test_nothing_occurs_in_the_data_folder(
     story = " ".join(["Some words come before, in a sentence of its own."] * 4)
     headline = "River town 4 counts the cost of its flood."
     (more / "x.csv").write_text(f'article\n"{story} {headline}"\nRT {TWEETS[5]}\n', "utf-8")
-    by_kind = gather_english(*one, data_keys(data))
+    by_kind = gather_texts(*one, data_keys(data))
     assert len(by_kind["headlines"]) == 4
     assert set(by_kind["tweets"]) == set(TWEETS) - {TWEETS[5]}
 
@@ -118,8 +121,8 @@ def test_the_command_writes_a_file_for_the_posts_of_a_folder(
     one: tuple[list[TextSource], Clones], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources, clones = one
-    monkeypatch.setattr(english, "read_sources", lambda _: sources)
-    monkeypatch.setattr(english, "Clones", lambda _: clones)
+    monkeypatch.setattr(gather, "read_sources", lambda _: sources)
+    monkeypatch.setattr(gather, "Clones", lambda _: clones)
     data = folder(tmp_path / "data")
     out = data / "posts" / "more.jsonl.gz"
     out.parent.mkdir()
@@ -127,11 +130,11 @@ def test_the_command_writes_a_file_for_the_posts_of_a_folder(
     contents = []
     for _ in range(2):
         result = CliRunner().invoke(main, options, catch_exceptions=False)
-        assert "tweets: 40\nheadlines: 5\nsentences: 4\nreddit: 1\n" in result.output
+        assert "tweets: 40\nheadlines: 5\nsentences: 4\nreddit: 1\nspanish: 1\n" in result.output
         contents.append(out.read_bytes())
     assert contents[0] == contents[1]
     texts = [row["text"] for row in read(out)]
-    assert len(texts) == len(set(texts)) == 50
+    assert len(texts) == len(set(texts)) == 51
     assert set(texts) <= set(read_corpus(data, SkippedRows()).posts)
 
 
@@ -167,7 +170,7 @@ def test_a_path_that_matches_nothing_is_refused(one: tuple[list[TextSource], Clo
 
 
 def test_the_sources_have_every_kind() -> None:
-    sources = read_sources(english.SOURCES_FILE)
+    sources = read_sources(gather.SOURCES_FILE)
     assert {kind for each in sources for kind in each.files} == set(MOST)
     assert all(each.licence for each in sources)
 
@@ -183,7 +186,7 @@ def test_a_missing_repository_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_without_git_the_command_is_refused_in_one_line(tmp_path: Path) -> None:
     data, none = folder(tmp_path / "data"), os.environ | {"PATH": str(tmp_path)}
     options = ["--data", str(data), "--out", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "train.texts.english", *options]
+    command = [sys.executable, "-m", "train.texts.gather", *options]
     done = subprocess.run(command, capture_output=True, text=True, env=none, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("newsift: git: cannot be started")

@@ -1,9 +1,10 @@
-"""Gather English tweets, headlines, news sentences and Reddit posts from public repositories.
+"""Gather tweets, headlines, news sentences and Reddit posts from public repositories.
 
-python -m train.texts.english --data ../shared/data --out FILE.jsonl.gz [--clones DIR]
+python -m train.texts.gather --data ../shared/data --out FILE.jsonl.gz [--clones DIR]
 
 Put FILE into `posts/` of the data folder: training uses its texts, evaluation never does. None of
-them occurs elsewhere in the folder. Clones are stored in FILE.clones. The output is reproducible.
+them occurs elsewhere in the folder. All are English but the Spanish posts, since an event abroad is
+also posted about in its own language. Clones are stored in FILE.clones. The output is reproducible.
 """
 
 import re
@@ -20,9 +21,15 @@ from train.data.readers import rows as data_rows
 from train.texts.sources import Clones, TextSource, read_sources
 from train.texts.texts import choose_texts, rows, sentences, shuffle, write
 
-SOURCES_FILE = Path(__file__).with_name("english.yaml")
-SENTENCES = "sentences"
-MOST = {"tweets": 400_000, "headlines": 220_000, SENTENCES: 60_000, "reddit": 60_000}
+SOURCES_FILE = Path(__file__).with_name("gather.yaml")
+SENTENCES, SPANISH = "sentences", "spanish"
+MOST = {
+    "tweets": 400_000,
+    "headlines": 220_000,
+    SENTENCES: 60_000,
+    "reddit": 60_000,
+    SPANISH: 40_000,
+}
 PARTS = ("tweets", "pairs", "crisis", "articles")  # of a data folder, without `posts`
 
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -45,25 +52,26 @@ COMMON = set(re.findall(WORD, """
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option("--clones", type=click.Path(path_type=Path), help="Where clones are kept.")
 def main(data: Path, out: Path, clones: Path | None) -> None:
-    """Gather English texts of four kinds."""
+    """Gather texts of five kinds."""
     folder = Clones(clones or out.with_name(f"{out.name}.clones"))
-    texts = gather_english(read_sources(SOURCES_FILE), folder, data_keys(data))
+    texts = gather_texts(read_sources(SOURCES_FILE), folder, data_keys(data))
     write(out, ({"text": text} for text in shuffle(chain(*texts.values()))))
     for kind, some in texts.items():
         click.echo(f"{kind}: {len(some):,}")
 
 
-def gather_english(
+def gather_texts(
     sources: Iterable[TextSource],
     clones: Clones,
     exclusions: set[str],
     most: Mapping[str, int] = MOST,
 ) -> dict[str, list[str]]:
-    """Select distinct English texts of each kind; `exclusions` holds normalised texts."""
+    """Select distinct texts of each kind; `exclusions` holds normalised texts."""
     sources, exclusions = list(sources), set(exclusions)
     by_kind: dict[str, list[str]] = {}
     for kind, limit in most.items():
-        texts = filter(is_english, read_texts(sources, clones, kind))
+        texts = read_texts(sources, clones, kind)
+        texts = texts if kind == SPANISH else filter(is_english, texts)
         by_kind[kind] = choose_texts(texts, exclusions, limit)
         exclusions |= set(map(copy_key, by_kind[kind]))
     return by_kind
