@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 import torch
 
+from encoder.errors import InputError
 from encoder.model.star_settings import StarSettings
 from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import I32
 from encoder.readers.star_chunks import END, PADDING, START
+from encoder.support.named import MODELS
 from train.loop.checkpoint import Checkpoint
 from train.transformer import star_training
 from train.transformer.mpnet import batches_by_length, padded
@@ -20,6 +22,7 @@ from train.transformer.star_training import (
     batches,
     loss_of,
     principal_axes,
+    star_of_model,
 )
 
 DIM = 6
@@ -105,8 +108,16 @@ def test_axes_are_turned_to_the_space_of_a_star_that_was_begun_elsewhere() -> No
     teacher = torch.from_numpy(rng.standard_normal((200, 8)).astype(np.float32))
     axes = principal_axes(teacher.numpy(), 3)
     turn, _ = torch.linalg.qr(torch.from_numpy(rng.standard_normal((3, 3)).astype(np.float32)))
-    star = teacher @ axes.T @ turn.T + 0.1 * torch.randn(200, 3)
+    noise = torch.from_numpy(rng.standard_normal((200, 3)).astype(np.float32))
+    star = teacher @ axes.T @ turn.T + 0.1 * noise
     torch.testing.assert_close(aligned_axes(axes, teacher, star), turn @ axes, atol=0.02, rtol=0)
+
+
+def test_a_run_goes_on_from_the_star_that_ships_but_from_no_star_of_another_size() -> None:
+    shipped = MODELS / "default"
+    assert star_of_model(shipped, RECIPE.settings).settings == RECIPE.settings
+    with pytest.raises(InputError, match="--from"):
+        star_of_model(shipped, TINY)
 
 
 def test_batches_by_length_hold_every_text_within_the_bound() -> None:
