@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from newsift.cli.options import PATH, file_options, kafka_options
+from newsift.cli.signals import holding_interrupts
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, open_inputs, refuse_many_bad, share_read
@@ -130,11 +131,13 @@ def _send(
     skip_count: int,
 ) -> None:  # fmt: skip
     topic, all_sent = config.topics.posts, False
-    with sending(config) as outbox:
+    with sending(config) as outbox, holding_interrupts() as hold:
         try:
             for message in messages:
                 pace.wait()
-                outbox.send(topic, message.value, message.key)
+                outbox.make_room()
+                with hold:  # a post is sent and counted, or neither
+                    outbox.send(topic, message.value, message.key)
                 progress.add(1, "posts")
             outbox.settle()
             all_sent = True

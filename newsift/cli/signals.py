@@ -64,6 +64,39 @@ def defer_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+class Hold:
+    """A block, entered often, within which interrupts wait for its end."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.pending: list[int] = []
+
+    def __enter__(self) -> None:
+        self.is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_held = False
+        if self.pending:
+            signal.raise_signal(self.pending.pop())
+
+
+@contextmanager
+def holding_interrupts() -> Iterator[Hold]:
+    """The handlers are set once for all blocks, as that takes longer than to send a record."""
+    hold, before = Hold(), {kind: signal.getsignal(kind) for kind in INTERRUPTS}
+
+    def handle(kind: int, frame: FrameType | None) -> None:
+        if hold.is_held:
+            hold.pending.append(kind)
+        elif callable(own := before[signal.Signals(kind)]):
+            own(kind, frame)
+        else:
+            raise KeyboardInterrupt
+
+    with _handle_signals(handle):
+        yield hold
+
+
 def on_interrupt(loop: "AbstractEventLoop", callback: Callable[[int], object]) -> None:
     """Call `callback` in the event loop for each signal; ignored signals stay ignored."""
     for kind in INTERRUPTS:

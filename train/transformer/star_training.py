@@ -136,7 +136,7 @@ def read_taught_texts(
     vectors = store.get(taught)
     axes = principal_axes(vectors[:AXES_TEXTS], dim)
     if begun is not None:
-        own = batch_vectors(begun, ids[:ALIGNED_TEXTS])
+        own = unit_vectors(begun, ids[:ALIGNED_TEXTS])
         axes = aligned_axes(axes, torch.from_numpy(vectors[:ALIGNED_TEXTS]), own)
     projected = F.normalize(torch.from_numpy(vectors) @ axes.T, dim=1)
     return TaughtTexts(ids, projected), axes
@@ -162,7 +162,8 @@ def loss_of(vectors: Tensor, teacher: Tensor, similarity: float) -> Tensor:  # 2
 
 
 @torch.inference_mode()
-def batch_vectors(star: StarTransformer, texts: Sequence[I32]) -> Tensor:  # [n, d], unit
+def unit_vectors(star: StarTransformer, texts: Sequence[I32]) -> Tensor:
+    """The star's vectors of texts, of length 1: [n, d]."""
     out = torch.zeros(len(texts), star.settings.dim)
     for rows in batches_by_length(texts, BATCH_TOKENS):
         with bf16_autocast("cpu"):
@@ -317,7 +318,9 @@ class StarOptions:
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option("--cache", type=click.Path(path_type=Path), help="The folder of the vectors.")
-@click.option("--from", "begin", type=click.Path(path_type=Path, exists=True), help="A model.")
+@click.option(
+    "--from", "begin", type=click.Path(path_type=Path, exists=True), help="A model to go on from."
+)
 @click.option("--layers", default="0,1,2,9,10,11", show_default=True, help="MPNet's, by number.")
 @click.option("--window", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=1e-4, show_default=True)

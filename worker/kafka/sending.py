@@ -62,12 +62,16 @@ class Outbox:
 
         `at` is the record's time in milliseconds; without it, that of its sending.
         """
+        self.make_room()
         future = self._producer.send(
             topic, value=value, key=key, headers=list(headers), timestamp_ms=at
         )
         size = len(value or b"") + len(key or b"")
         self._waiting.append((future, size))
         self._bytes += size
+
+    def make_room(self) -> None:
+        """Waits while too many records are in flight; raises the error of an earlier one."""
         while self._waiting and self._waiting[0][0].is_done:
             self._await_first(0)
         while len(self._waiting) > MAX_PENDING_RECORDS or self._bytes > MAX_PENDING_BYTES:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from newsift.cli import cli, run
-from newsift.cli.signals import INTERRUPTS, defer_interrupts, interruptible
+from newsift.cli.signals import INTERRUPTS, defer_interrupts, holding_interrupts, interruptible
 from tests.broker.clients import until
 from tests.worker.command_processes import said_until_ended_by, started
 from tests.worker.sample_articles import FERRY, lines, write_seeds
@@ -30,6 +30,20 @@ def test_sigterm_completes_the_file_as_ctrl_c_does(tmp_path: Path) -> None:
     assert process.returncode == 130, message
     assert '"id":"1"' in out.read_text("utf-8")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "posts", "seeds"]
+
+
+@pytest.mark.parametrize("number", INTERRUPTS)
+def test_an_interrupt_waits_for_the_end_of_a_held_block_and_for_no_other(number: int) -> None:
+    ended = []
+    with interruptible() as signals, holding_interrupts() as hold:
+        with pytest.raises(KeyboardInterrupt), hold:  # noqa: PT012
+            signal.raise_signal(number)
+            ended.append("held")
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        with hold:
+            ended.append("again")
+    assert (ended, signals) == (["held", "again"], [number, number])
 
 
 in_c_code = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))
