@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "labels ask": ("ferry", "ferry --queue count --since 7d --labels 200"),
     "labels export": ("labels.csv", "labels.jsonl --event ferry"),
     "labels import": ("labels.csv", "labels.jsonl --by ada --yes"),
+    "labels note": ("ferry", "ferry 'A rumour counts, a joke does not.'"),
     "labels list": ("", "--event ferry --json"),
     "events forget": ("ferry", "ferry --yes"),
     "events learn": ("ferry", "ferry --since 6h --yes"),

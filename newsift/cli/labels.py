@@ -1,4 +1,4 @@
-"""`newsift labels`: judge posts at a terminal, and list, export and import labels."""
+"""`newsift labels`: judge posts at a terminal; notes; list, export and import labels."""
 
 import shlex
 import sys
@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
@@ -26,7 +27,6 @@ from newsift.operations.counts import EventPosts, draw_count
 from newsift.operations.deletions import read_deletions
 from newsift.operations.events import unknown_event
 from newsift.operations.labels import (
-    LABEL_HEADERS,
     NO_CANDIDATES,
     AnswerLog,
     FrozenQueue,
@@ -34,6 +34,7 @@ from newsift.operations.labels import (
     QueueKind,
     QueueRequest,
     freeze_queue,
+    label_headers,
     label_topic,
     without_deleted,
 )
@@ -43,7 +44,15 @@ from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS, MIN_COUNT_LABELS
 from newsift.statistics.estimates import agreements, count_labels
-from newsift.statistics.labels import Label, Verdict, check_names, parse_label
+from newsift.statistics.labels import (
+    Label,
+    LabelState,
+    Note,
+    Verdict,
+    check_names,
+    parse_label,
+    parse_note,
+)
 from newsift.statistics.queues import Question
 from worker.config import Config
 from worker.kafka.reading import connected
@@ -97,7 +106,8 @@ def ask(
     name = by or current_user()
     check_names(**{"EVENT": event, "--by": name})
     with label_topic(config) as topic:
-        labels = topic.state().event_labels(event)
+        state = topic.state()
+        labels, note = state.event_labels(event), state.note(event)
         control = SeedTopic(topic.cluster, config).state()
         profile = control.profiles.get(event)
         request = QueueRequest(event, name, kind, start, token_hex(8), count)
@@ -119,6 +129,8 @@ def ask(
             f"event {event!r} has no profile, and only matches by one can prove a promise: make it "
             f"first, `newsift events learn {shlex.quote(event)}`"
         )
+    if note is not None:
+        _print_note(note)
     with sending(config) as outbox:
         answers = Answers(labels, outbox, config.topics.labels)
         Session(frozen, AnswerLog(event, name, frozen, answers)).run()
@@ -135,7 +147,7 @@ class Answers:
         return [*self._labels.values()]
 
     def publish(self, key: bytes, value: bytes | None) -> None:
-        self._outbox.send(self._topic, value, key, LABEL_HEADERS)
+        self._outbox.send(self._topic, value, key, label_headers(key))
         self._outbox.settle()
         self._labels.pop(key, None)
         if value is not None:
@@ -195,6 +207,38 @@ class Session:
         for line in (line for part in paragraphs for line in wrap(part, page_width() - 2)):
             click.echo(f"  {highlight_text(line, why, colour)}", color=colour)
         click.echo(f"{'; '.join(self._queue.lines(self._answers.verdicts()))}   {KEY_HELP}")
+
+
+def _print_note(note: Note) -> None:
+    """What counts as on, line by line."""
+    for line in filter(None, map(one_line, note.note.splitlines())):
+        click.echo("\n".join(wrap(line, page_width())))
+    click.echo(f"({one_line(note.by)}, {one_line(note.at)})")
+
+
+@labels.command("note")
+@click.argument("event")
+@click.argument("text", required=False)
+@JSON
+@kafka_options
+def write_note(event: str, text: str | None, as_json: bool, config: Config) -> None:
+    """Show what counts as on EVENT; with TEXT, write it down for everybody who judges it.
+
+    `labels ask` and the desk show it beside the posts. An empty TEXT deletes it.
+    """
+    check_names(EVENT=event)
+    if text is not None:
+        note = Note(text.strip(), event, current_user(), now_text())
+        value = parse_note(note.value, config.limits).value if note.note else None
+        with label_topic(config) as topic:
+            topic.publish({note.key: value}, topic.state())
+    last = _read_labels(config).note(event)
+    if as_json:
+        print_json([to_builtins(last)] if last else [])
+    elif last:
+        _print_note(last)
+    else:
+        notify(f"event {event!r} has no note")
 
 
 @labels.command("list")
@@ -281,9 +325,14 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
 
 
 def _by_event(config: Config, event: str | None) -> Mapping[str, tuple[Label, ...]]:
-    with connected(config) as cluster:
-        exists = cluster.exists(config.topics.labels)  # the first label makes the topic
-        by_event = LabelTopic(cluster, config).state().by_event if exists else {}
+    by_event = _read_labels(config).by_event
     if event is None:
         return by_event
     return {event: by_event[event]} if event in by_event else {}
+
+
+def _read_labels(config: Config) -> LabelState:
+    """Of a topic that the first label makes."""
+    with connected(config) as cluster:
+        exists = cluster.exists(config.topics.labels)
+        return LabelTopic(cluster, config).state() if exists else LabelState({})

@@ -25,7 +25,6 @@ from newsift.desk.threads import DaemonExecutor, lock_or_busy
 from newsift.files.deletions import has_content, without_content
 from newsift.operations.counts import EventPosts, draw_count
 from newsift.operations.labels import (
-    LABEL_HEADERS,
     AnswerLog,
     FrozenQueue,
     QueueKind,
@@ -33,6 +32,7 @@ from newsift.operations.labels import (
     any_nonce,
     freeze_any_queue,
     freeze_queue,
+    label_headers,
     make_label_topic,
 )
 from newsift.operations.messages import capture
@@ -225,7 +225,7 @@ class DeskLabels:
                     if self._outbox is None:
                         make_label_topic(self._config)
                         self._outbox = self._connection.enter_context(sending(self._config))
-                    self._outbox.send(self._config.topics.labels, value, key, LABEL_HEADERS)
+                    self._outbox.send(self._config.topics.labels, value, key, label_headers(key))
                     end = self._outbox.settle()
             except BaseException:
                 self._close()

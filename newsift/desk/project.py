@@ -12,7 +12,7 @@ from newsift.files.records import read_records, write_records
 from newsift.files.tables import FileOptions
 from newsift.operations.labels import LabelTopic
 from newsift.operations.seed_topic import SeedTopic
-from newsift.statistics.labels import Label, LabelState, RefusedLabel
+from newsift.statistics.labels import Label, LabelState, Note, RefusedLabel
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.reading import connected
@@ -90,9 +90,9 @@ class Project:
         self._last_save = control, labels
 
 
-def _published_at(label: Label | RefusedLabel) -> int:
+def _published_at(label: Label | Note | RefusedLabel) -> int:
     """Milliseconds; 0 where it cannot be read."""
-    return milliseconds(utc(label.at)) if isinstance(label, Label) else 0
+    return 0 if isinstance(label, RefusedLabel) else milliseconds(utc(label.at))
 
 
 def describe(folder: Path, files: Sequence[Path], options: FileOptions) -> Description:

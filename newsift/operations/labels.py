@@ -27,6 +27,7 @@ from newsift.operations.workers import (
 from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS
 from newsift.statistics.labels import (
     MAX_LABELS_BYTES,
+    NOTE_SCHEMA,
     SCHEMA,
     Goal,
     Label,
@@ -34,6 +35,7 @@ from newsift.statistics.labels import (
     LabelState,
     QueueName,
     Verdict,
+    names_in_key,
 )
 from newsift.statistics.queues import (
     AnyQueue,
@@ -48,6 +50,7 @@ from newsift.statistics.queues import (
 )
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
+from worker.kafka.sending import Headers
 from worker.kafka.topics import ensure_labels
 from worker.match.near import NearAnswer, merge_strata
 from worker.metrics.address_file import WorkerAddress
@@ -55,7 +58,6 @@ from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
 
-LABEL_HEADERS = (("schema", SCHEMA.encode()),)
 MAX_REFUSED_SHOWN = 10
 NEAR_ANSWER_S = 5.0
 REMEDY = "desk.workers names the workers"
@@ -67,11 +69,16 @@ NO_CANDIDATES = {
 QueueKind = Literal["certify", "learn", "count", "any"]
 
 
+def label_headers(key: bytes) -> Headers:
+    schema = NOTE_SCHEMA if len(names_in_key(key)) == 1 else SCHEMA
+    return (("schema", schema.encode()),)
+
+
 class LabelTopic(KeyedTopic[LabelState]):
     def __init__(self, cluster: TopicReader, config: Config) -> None:
         topic = config.topics.labels
         reducer = partial(LabelReducer, config.limits)
-        super().__init__(cluster, config, topic, "label", lambda _: LABEL_HEADERS, reducer)
+        super().__init__(cluster, config, topic, "label", label_headers, reducer)
 
     def state(self) -> LabelState:
         """Also reports labels that cannot be used."""

@@ -1,12 +1,13 @@
-"""Labels: their records on the labels topic, and the state of that topic."""
+"""Labels, and notes on what counts as on: the records of the labels topic, and its state."""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,8 +20,9 @@ from worker.posts.outcome import PLATFORMS, Post, PostId
 from worker.seeds.record import MAX_EVENT_BYTES, parse_milliseconds
 from worker.seeds.reducer import TopicRecord, TopicReducer
 
-SCHEMA = "newsift.label/1"
+SCHEMA, NOTE_SCHEMA = "newsift.label/1", "newsift.note/1"
 MAX_KEY_BYTES = 2**12
+MAX_NOTE_CHARS = 4_000
 Verdict = Literal["on", "off", "unsure"]
 Draw = Literal["certify", "learn", "count", "any", "given"]
 RANDOM_DRAWS: tuple[Draw, ...] = ("certify", "count", "any")  # of a promise's walk
@@ -92,6 +94,28 @@ class Label(msgspec.Struct, frozen=True):
         return ENCODER.encode(self)
 
 
+class Note(msgspec.Struct, frozen=True):
+    """What counts as on an event, as those who judge it have agreed."""
+
+    note: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NOTE_CHARS)]
+    event: str
+    by: str
+    at: str  # RFC 3339
+
+    @property
+    def key(self) -> bytes:
+        return note_key(self.event)
+
+    @property
+    def value(self) -> bytes:
+        return ENCODER.encode(self)
+
+
+def note_key(event: str) -> bytes:
+    """A later note on the event replaces it."""
+    return ENCODER.encode([event])
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class RefusedLabel:
     """A label that cannot be used: its post counts as not labelled."""
@@ -102,17 +126,19 @@ class RefusedLabel:
 
 
 ENCODER = msgspec.json.Encoder()
-DECODER = msgspec.json.Decoder(Label)
+DECODER, NOTE_DECODER = msgspec.json.Decoder(Label), msgspec.json.Decoder(Note)
+R = TypeVar("R", Label, Note)
 
 
 def read_label(
     key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
-) -> Label | RefusedLabel | None:
-    """None where the record deletes a label."""
+) -> Label | Note | RefusedLabel | None:
+    """None where the record deletes a label or a note."""
     if value is None:
         return None
     try:
-        label = parse_label(value, limits)
+        is_note = len(names_in_key(key)) == 1
+        label = parse_note(value, limits) if is_note else parse_label(value, limits)
         if key != label.key:  # to the byte: else one person has two records for a post
             raise InputError(
                 f"key: is not {one_line(label.key.decode(), 200)}, as the value has it"
@@ -125,20 +151,33 @@ def read_label(
 
 def parse_label(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Label:
     """Raises InputError for an invalid label."""
+    label = _decode(value, DECODER, limits)
+    _check(label, limits)
+    return label
+
+
+def parse_note(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Note:
+    """Raises InputError for an invalid note."""
+    note = _decode(value, NOTE_DECODER, limits)
+    check_names(event=note.event, by=note.by)
+    parse_milliseconds({"at": note.at}, "at")
+    _refuse_marks("note", note.note, limits)
+    return note
+
+
+def _decode(value: bytes, decoder: msgspec.json.Decoder[R], limits: Limits) -> R:
     if len(value) > limits.post_bytes:
-        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten the post's text"
+        problem = f"{len(value)} bytes, {limits.post_bytes} are allowed; shorten its text"
         raise InputError(f"limits.post_bytes: {problem}")
     if bad := refusal(value, limits):
         raise InputError(bad.detail)
     try:
-        label = DECODER.decode(value)
+        return decoder.decode(value)
     except msgspec.ValidationError as error:
         problem, _, where = str(error).partition(" - at `$.")
         raise InputError(f"{where.rstrip('`') or 'value'}: {problem}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"value: bad JSON ({error})") from None
-    _check(label, limits)
-    return label
 
 
 def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
@@ -195,15 +234,19 @@ def _check(label: Label, limits: Limits) -> None:
             )
     if label.drawn in RANDOM_DRAWS and label.probability is None:
         raise InputError("probability: missing; a random draw says with which one it was made")
-    if marks := marks_beyond(label.post.text, limits.marks):
-        problem = f"post.text: a letter has {marks} combining marks, {limits.marks} are allowed"
+    _refuse_marks("post.text", label.post.text, limits)
+
+
+def _refuse_marks(key: str, text: str, limits: Limits) -> None:
+    if marks := marks_beyond(text, limits.marks):
+        problem = f"{key}: a letter has {marks} combining marks, {limits.marks} are allowed"
         raise InputError(f"limits.marks: {problem}")
 
 
 MAX_LABELS_BYTES = 2**28  # some 400,000 labels
 RECORD_OVERHEAD_BYTES = 256
 KEY_DECODER = msgspec.json.Decoder(list[str])
-Entries = dict[bytes | None, tuple[Label | RefusedLabel, int]]  # by key, with their sizes
+Entries = dict[bytes | None, tuple[Label | Note | RefusedLabel, int]]  # by key, with their sizes
 
 
 @dataclass(frozen=True)
@@ -234,6 +277,11 @@ class LabelState:
             labels = self._labels_of[event] = tuple(sorted(own, key=lambda label: label.key))
         return labels
 
+    def note(self, event: str) -> Note | None:
+        """What counts as on the event."""
+        note, _ = self._events.get(event, {}).get(note_key(event), (None, 0))
+        return note if isinstance(note, Note) else None
+
     @cached_property
     def by_event(self) -> Mapping[str, tuple[Label, ...]]:
         """Events by name, their labels by key."""
@@ -241,7 +289,7 @@ class LabelState:
         return MappingProxyType({name: labels for name, labels in by_event if labels})
 
     @property
-    def records(self) -> Iterator[tuple[bytes | None, Label | RefusedLabel]]:
+    def records(self) -> Iterator[tuple[bytes | None, Label | Note | RefusedLabel]]:
         """With their keys; a key that is too long for a label is replaced by its digest."""
         for entries in self._events.values():
             for key, (label, _) in entries.items():
@@ -309,11 +357,15 @@ class LabelReducer(TopicReducer[LabelState]):
 
 def event_in_key(key: bytes | None) -> str:
     """Empty where a key names none."""
+    names = names_in_key(key)
+    return names[0] if len(names) in (1, 4) else ""
+
+
+def names_in_key(key: bytes | None) -> list[str]:
+    """Empty where a key is not written as that of a label or a note."""
     if key is not None and len(key) <= MAX_KEY_BYTES:
-        try:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             names = KEY_DECODER.decode(key)
-            if len(names) == 4 and ENCODER.encode(names) == key:
-                return names[0]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
-    return ""
+            if ENCODER.encode(names) == key:
+                return names
+    return []

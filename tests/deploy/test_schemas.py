@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 import encoder
 from newsift.files.deletions import encode_deletion, redact
-from newsift.statistics.labels import Label, read_label
+from newsift.statistics.labels import Label, Note, read_label
 from tests.worker.event_profiles import profile
 from tests.worker.small_encoder import ControlTopic, Mail
 from worker.config import TopicsConfig
@@ -98,6 +98,7 @@ LABEL: dict[str, Any] = {
 CERTIFIED = LABEL | {"drawn": "certify", "probability": 0.5}
 FRAME = {"since": "2026-03-01T10:00:00Z", "cut": 0.4, "strata": {"near": [900, 40]}}
 COUNT = {"stratum": "near", "posts": 1, "timestamp": 1_772_000_000_000, "frame": FRAME}
+NOTE = {"note": "A rumour counts.", "event": "storm", "by": "ann", "at": "2026-03-01T10:00:00Z"}
 COUNTED = CERTIFIED | {"drawn": "count", "count": COUNT}
 
 
@@ -110,6 +111,8 @@ def is_read(name: str, value: Any) -> bool:
         return isinstance(parse_control_record(f"profile|{value['event']}".encode(), raw), Profile)
     if name == "post":
         return isinstance(read_post(raw, "plain"), Post)
+    if name == "note":
+        return isinstance(read_label(json.dumps([value["event"]]).encode(), raw), Note)
     key = [value["event"], value["post"]["platform"], value["post"]["id"], value["by"]]
     return isinstance(read_label(json.dumps(key, separators=(",", ":")).encode(), raw), Label)
 
@@ -144,6 +147,12 @@ def is_read(name: str, value: Any) -> bool:
         ("post", {"id": "1"}, False),
         ("post", POST | {"text": 5}, False),
         ("post", POST | {"lang": 5}, False),
+        ("note", NOTE, True),
+        ("note", NOTE | {"more": 1}, True),
+        ("note", NOTE | {"note": ""}, False),
+        ("note", NOTE | {"note": "n" * 4_001}, False),
+        ("note", NOTE | {"by": ""}, False),
+        ("note", NOTE | {"at": "noon"}, False),
         ("label", LABEL, True),
         ("label", CERTIFIED | {"score": 1.0000001, "more": 1}, True),
         ("label", LABEL | {"drawn": "learn", "probability": None, "seed_set": None}, True),

@@ -92,8 +92,10 @@ def events(desk: Desk, request: EventsRequest) -> Json:
 
 @get_endpoint("/api/event", EventRequest)
 def event_exists(desk: Desk, request: EventRequest) -> Json:
-    """An event is there while it has an article, a profile, a match or a label."""
+    """An event is there while it has an article, a profile, a match, a label or a note."""
     follower, rows = desk.mirrors.seeds_follower, desk.model.rows()
+    labels = desk.mirrors.labels
+    note = labels.note(request.event)
     names = {row.get("event") or row["id"].removeprefix(PROFILE_PREFIX) for row in rows}
     articles = (
         row
@@ -102,7 +104,8 @@ def event_exists(desk: Desk, request: EventRequest) -> Json:
     )
     return {
         "exists": request.event in {*names, *desk.matches.events()}
-        or bool(desk.mirrors.labels.event_labels(request.event)),
+        or bool(labels.event_labels(request.event) or note),
+        "note": note and {"text": note.note, "by": shorten(note.by, MAX_NAME_CHARS), "at": note.at},
         "articles": [
             {"id": row["id"], "title": shorten(str(row.get("title") or row["id"]), MAX_NAME_CHARS)}
             for row in islice(articles, MAX_EVENT_ARTICLES)

@@ -37,7 +37,16 @@ from newsift.operations.promises import (
 from newsift.operations.times import now_text
 from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS, MIN_COUNT_LABELS
 from newsift.statistics.estimates import MAX_JUDGES, agreements, count_labels
-from newsift.statistics.labels import Goal, Label, Level, Verdict, check_names
+from newsift.statistics.labels import (
+    MAX_NOTE_CHARS,
+    Goal,
+    Label,
+    Level,
+    Note,
+    Verdict,
+    check_names,
+    parse_note,
+)
 from newsift.statistics.pass_rates import hourly_rate
 from newsift.statistics.queues import chosen_goal
 from worker.posts.outcome import Post, PostId
@@ -218,6 +227,25 @@ def _find_disputes(labels: Iterable[Label]) -> list[list[Label]]:
 
     disputes = (group for group in by_post.values() if len({label.label for label in group}) > 1)
     return sorted(disputes, key=newest, reverse=True)
+
+
+class NoteAction(Action, frozen=True, kw_only=True):
+    event: EventName
+    note: Annotated[str, msgspec.Meta(max_length=MAX_NOTE_CHARS)]  # empty: there is to be none
+    seen: str = ""  # when the note was written that the page showed
+
+
+@post_endpoint("/api/judge/note", NoteAction, "labels.note")
+def write_note(desk: Desk, request: NoteAction) -> None:
+    """What counts as on the event, for everybody who judges it."""
+    last = desk.mirrors.labels.note(request.event)
+    if request.seen != (last.at if last else ""):
+        raise InputError("note: somebody has changed it since you began; look at it again")
+    if text := request.note.strip():
+        note = parse_note(Note(text, request.event, request.by, now_text()).value)
+        desk.queues.labels.publish(note.key, note.value)
+    elif last is not None:
+        desk.queues.labels.publish(last.key, None)
 
 
 @get_endpoint("/api/judge/left-out", EmptyRequest)

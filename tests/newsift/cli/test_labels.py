@@ -123,6 +123,25 @@ def test_matches_are_queued_in_the_order_of_their_hashes(kafka: Kafka) -> None:
         assert f"https://x.example/{a}" in terminal.hears(KEYS)  # the same posts, for κ
 
 
+def test_a_note_is_written_shown_to_judges_and_deleted(newsift: Command, kafka: Kafka) -> None:
+    kafka.fill(MATCHES, [match(str(n)) for n in range(20)])
+
+    def notes() -> list[str]:
+        rows = newsift("labels", "note", "storm", "--json").out.splitlines()
+        return [json.loads(row)["note"] for row in rows]
+
+    assert notes() == []
+    assert newsift("labels", "note", "storm", "Jokes are off.\nRumours are on.").code == 0
+    assert notes() == ["Jokes are off.\nRumours are on."]
+    with AtTerminal("labels", "ask", "storm", "--by", "ann") as asked:
+        assert "Rumours are on." in asked.hears(KEYS)
+        assert asked.ends_by("q") == 0
+    assert newsift("labels", "note", "storm", "").code == 0
+    assert notes() == []
+    assert newsift("labels", "list", "--json").out == ""
+    assert newsift("labels", "note", "storm", "n" * 5_000).code == 2
+
+
 def test_an_event_that_nobody_knows_is_refused(kafka: Kafka) -> None:
     kafka.send(SEEDS, b'{"text": "A ferry burns.", "event": "ferry"}', b"s")
     for event, said, code in (("fery", "none of this name", 2), ("ferry", "no matches to ask", 0)):

@@ -17,7 +17,7 @@ from newsift.desk.project import open_project
 from newsift.files.records import read_records
 from newsift.files.tables import FileOptions
 from newsift.operations.times import now_ms
-from newsift.statistics.labels import LabelReducer
+from newsift.statistics.labels import LabelReducer, Note
 from tests.broker.clients import until
 from worker.config import Config
 from worker.errors import OutputError, RunError
@@ -176,11 +176,12 @@ def test_records_without_room_never_replace_those_of_the_files(tmp_path: Path) -
     assert (tmp_path / "seeds.jsonl").read_bytes() == before
 
 
-def test_labels_that_are_refused_stay_in_the_file(tmp_path: Path) -> None:
+def test_notes_and_labels_that_are_refused_stay_in_the_file(tmp_path: Path) -> None:
     """They may be read again: by a newer version, or with a higher limit."""
     label = b'{"label": "on", "event": "ferry", "post": {"id": "1", "platform": "x", "text": ""}}'
     control, labels = ControlReducer(), LabelReducer()
-    records = {b'["ferry","x","1","ann"]': label, b"k": b"{"}
+    note = Note("jokes are off", "ferry", "ann", "2026-03-01T10:00:00Z")
+    records = {b'["ferry","x","1","ann"]': label, b"k": b"{", note.key: note.value}
     labels.apply(ControlRecord(*each, offset=n) for n, each in enumerate(records.items()))
     for reducer in (control, labels):
         reducer.finish()

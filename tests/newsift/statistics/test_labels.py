@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from newsift.statistics.labels import (
     MAX_KEY_BYTES,
     MAX_LABELS_BYTES,
+    MAX_NOTE_CHARS,
     RECORD_OVERHEAD_BYTES,
     Label,
     LabelReducer,
     LabelState,
+    Note,
     RefusedLabel,
     read_label,
     unanimous_verdicts,
@@ -127,6 +129,31 @@ def test_a_post_is_on_the_event_where_all_say_so_without_a_doubt() -> None:
     labels = [label("on"), label("on", by="bob"), label("on", "2"), label("off", "2", "bob"),
             label("unsure", "3")]  # fmt: skip
     assert unanimous_verdicts(labels) == {("x", "1"): True, ("x", "2"): False, ("x", "3"): False}
+
+
+NOTE = Note("jokes are off", "fire", "ann", AT)
+
+
+def test_the_latest_note_of_an_event_counts_and_is_no_label() -> None:
+    later = Note("jokes are on", "fire", "bob", AT)
+    assert (NOTE.key, json.loads(NOTE.value)["note"]) == (b'["fire"]', "jokes are off")
+    log: list[Record] = [(NOTE.key, NOTE.value), (label().key, label().value)]
+    for record, note in (((later.key, later.value), later), ((NOTE.key, None), None)):
+        state = state_of([*log, record])
+        assert (state.note("fire"), state.note("flood")) == (note, None)
+        assert (state.event_labels("fire"), state.refused) == ((label(),), ())
+    assert dict(state_of(log).records)[NOTE.key] == NOTE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"note": ""}, {"note": 1}, {"note": "n" * (MAX_NOTE_CHARS + 1)}, {"note": "a" + "\u0301" * 99},
+     {"by": ""}, {"at": "noon"}, {"event": "flood"}],
+)  # fmt: skip
+def test_a_note_that_is_not_one_is_refused(changes: dict[str, Any]) -> None:
+    value = json.dumps(json.loads(NOTE.value) | changes).encode()
+    assert isinstance(read_label(NOTE.key, value), RefusedLabel)
+    assert state_of([(NOTE.key, value)]).note("fire") is None
 
 
 Record = tuple[bytes | None, bytes | None]

@@ -36,5 +36,5 @@ export default function Event({ rest, session }) {
     <nav class="tabs" aria-label="Of this event">${Object.entries(TABS).map(tab)}</nav>
     <${LeftOutLabels} />
     <${LazyView} key=${event} load=${TABS[current][1]} event=${event} session=${session}
-      filters=${filters} articles=${known?.articles} />`;
+      filters=${filters} articles=${known?.articles} note=${known?.note} />`;
 }

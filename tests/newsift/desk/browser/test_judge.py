@@ -57,6 +57,19 @@ def test_posts_are_judged_by_keys_and_a_reload_goes_on(window: Window, place: Pl
     expect_post(page, ORDER[8])
 
 
+def test_what_counts_as_on_is_written_down_for_both_judges(
+    windows: MakeWindow, place: Place
+) -> None:
+    ann, ben = judging(windows(), "ann"), judging(windows(), "ben")
+    ann.get_by_role("button", name="Write down what counts as on").click()
+    ann.get_by_label("What counts as on").press_sequentially("rain, not funny jokes")
+    ann.get_by_role("button", name="Save", exact=True).click()
+    for page in (ann, ben):
+        expect(page.get_by_text("rain, not funny jokes")).to_be_visible()
+        expect_post(page, ORDER[0])  # no letter of the note was an answer
+    assert place.values("labels")[-1]["by"] == "ann"
+
+
 def test_a_post_that_is_deleted_leaves_the_question_and_its_text_the_list(
     windows: MakeWindow, place: Place
 ) -> None:

@@ -11,6 +11,7 @@ from encoder.errors import InputError
 from newsift.desk.api import Endpoint
 from newsift.desk.session import Desk
 from newsift.desk.views import judge as judging
+from newsift.desk.views.events import event_exists
 from newsift.desk.views.judge import MAX_DISPUTED, MAX_PEOPLE, judges, promise, promise_test
 from newsift.desk.views.learning import learn, publish
 from newsift.operations.actor import acting_as
@@ -80,6 +81,30 @@ def test_a_label_from_the_list_keeps_how_the_post_was_drawn(desk: Desk) -> None:
     assert labels()[listed].score == pytest.approx(0.9 - 0.001 * int(listed))
     assert labels()[first].drawn == "certify"
     assert labels()[first].probability is not None
+
+
+def test_a_note_is_shared_and_not_overwritten_unseen(desk: Desk, kafka: Kafka) -> None:
+    def note() -> Any:
+        return does(desk, event_exists)["note"]
+
+    def write(text: str, seen: str, by: str = "ann") -> None:
+        does(desk, judging.write_note, by=by, note=text, seen=seen)
+
+    assert note() is None
+    write(" jokes are off\n", "")
+    first = note()
+    assert (first["text"], first["by"]) == ("jokes are off", "ann")
+    with pytest.raises(InputError, match="somebody has changed it"):
+        write("jokes are on", "", "bob")
+    write("jokes are on", first["at"], "bob")
+    assert (note()["text"], note()["by"]) == ("jokes are on", "bob")
+    write("", note()["at"])
+    assert note() is None
+    records = kafka.records(LABELS)
+    assert [(r.key, r.value is None) for r in records] == [
+        (b'["storm"]', False), (b'["storm"]', False), (b'["storm"]', True),
+    ]  # fmt: skip
+    assert records[0].headers == [("schema", b"newsift.note/1")]
 
 
 def test_the_desk_decides_how_a_post_was_drawn(desk: Desk, kafka: Kafka) -> None:

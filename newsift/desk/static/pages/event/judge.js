@@ -1,9 +1,9 @@
 // Judging in four steps: what the event is, what is to be proven, the posts, and what labels prove.
 import { html, useEffect, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
-import { Attachments, Button, ErrorText, eventAddress, ExternalLink } from "/lib/ui.js";
+import { Attachments, Button, ErrorText, eventAddress, ExternalLink, Field } from "/lib/ui.js";
 import { HighlightedText, isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
-import { plural, quoted, score, Select, Step, Table, Time, useKeys } from "/lib/ui.js";
+import { perform, plural, quoted, score, Select, Step, Table, Time, useKeys } from "/lib/ui.js";
 import { Goal, Proof } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
@@ -25,7 +25,7 @@ const name = (text) => html`<bdi>${text}</bdi>`;
 const COUNTS = ["on", "off", "unsure", "certify", "learn", "count", "any", "given"];
 const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#to count", "#of all", "#imported"];
 
-export default function Judge({ event, session, articles }) {
+export default function Judge({ event, session, articles, note }) {
   const [kind, setKind] = useState("certify");
   const [post, setPost] = useState(null); // A post that is judged again.
   const [goal, setGoal] = useState(null); // Chosen here; once a label was given for it, labels keep it.
@@ -54,7 +54,8 @@ export default function Judge({ event, session, articles }) {
   const readOnlyText = html`<${JudgeStep}><p class="refused">This desk only shows; open one that may
     change things to judge.</p><//>`;
   return html`<div class="judging">
-    <div><${About} articles=${articles} isBegun=${test?.result?.labels > 0} />
+    <div><${About} event=${event} articles=${articles} note=${note} isBegun=${test?.result?.labels > 0}
+        isFixed=${session.read_only} />
       <${Goal} event=${event} test=${test} error=${error} choose=${setGoal} session=${session} /></div>
     <div>${session.read_only ? readOnlyText : queue}
       ${test?.profile && html`<${Proof} event=${event} test=${test} again=${again} session=${session} />`}
@@ -63,7 +64,7 @@ export default function Judge({ event, session, articles }) {
 }
 
 // The articles, folded on a phone, beside the posts on a wide screen.
-function About({ articles, isBegun }) {
+function About({ event, articles, note, isBegun, isFixed }) {
   const isWide = matchMedia("(min-width: 64rem)").matches;
   const article = ({ id, title }, n) =>
     html`<${Article} key=${id} id=${id} title=${title} isOpen=${isWide && n === 0} />`;
@@ -72,7 +73,34 @@ function About({ articles, isBegun }) {
   return html`<${Step} number="1" title="What is the event?"
       state=${articles && plural(articles.length, "article")}>
     ${articles?.map(article)}
-    ${paragraph("quiet", !isBegun && advice)}<//>`;
+    ${paragraph("quiet", !isBegun && !note && advice)}
+    ${articles && html`<${Note} key=${event} event=${event} note=${note} isFixed=${isFixed} />`}<//>`;
+}
+
+// What counts as on, which all who judge the event share.
+function Note({ event, note, isFixed }) {
+  const [draft, setDraft] = useState(null); // what is typed, and when the note was written before
+  const seen = note?.at ?? "";
+  const save = async () => {
+    const question = { event, note: draft.text, seen: draft.seen };
+    const done = await perform("/api/judge/note", question, "the note is saved");
+    if (done !== undefined) setDraft(null);
+  };
+  const title = note ? "Change it" : "Write down what counts as on";
+  const begin = html`<${Button} run=${() => setDraft({ text: note?.text ?? "", seen })}>${title}<//>`;
+  const written = note && html`<h3>What counts as on</h3>
+    <p class="quoted" dir="auto">${note.text}</p>
+    <p class="quiet">${name(note.by)}, <${Time} at=${note.at} /></p>`;
+  if (!draft) return html`${written}${!isFixed && html`<p>${begin}</p>`}`;
+  const changed = html`Somebody has changed it since you began: “${name(note?.text ?? "")}”
+    ${" "}<${Button} run=${() => setDraft({ ...draft, seen })}>Save mine all the same<//>`;
+  return html`<form class="form" onSubmit=${(submit) => submit.preventDefault()}>
+    <${Field} label="What counts as on" note="everybody who judges this event reads it here">
+      <textarea rows="5" maxlength="4000" dir="auto" value=${draft.text}
+        onInput=${({ target }) => setDraft({ ...draft, text: target.value })}></textarea><//>
+    ${paragraph("refused", draft.seen !== seen && changed, "alert")}
+    <p class="row"><${Button} kind="main" run=${save}>Save<//>
+      <${Button} run=${() => setDraft(null)}>Leave it<//></p></form>`;
 }
 
 function Article({ id, title, isOpen }) {
