@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +43,7 @@ PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
 MAX_MANIFEST_BYTES = 2**20
 GZIP_WBITS = zlib.MAX_WBITS | 16  # in the words of zlib
 MAX_FILE_BYTES = 2**31
+UNPACK_BYTES = 2**16  # they unpack to a thousand times as many at the most
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -103,6 +105,21 @@ def read_manifest(folder: Path) -> Manifest:
     if digest_of(content) != manifest.digest:
         raise ModelError(f"{file}: wrong digest; the settings were changed by hand")
     return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """The files of a model directory; each is read, and checked, when it is needed."""
+
+    folder: Path
+    manifest: Manifest
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.manifest.files
+
+    def __getitem__(self, name: str) -> bytes:
+        facts = self.manifest.files | self.manifest.checks
+        return _read_file(self.folder / name, facts[name])
 
 
 def _read_file(file: Path, facts: FileFacts) -> bytes:
@@ -280,10 +297,8 @@ def read_model(path: str | Path) -> Model:
     """Read a model directory; every file is checked against the manifest."""
     path = Path(path)
     manifest = read_manifest(path)
-    facts = manifest.files | manifest.checks
-    files = {name: _read_file(path / name, facts[name]) for name in facts}
     try:
-        return _model(manifest, files)
+        return _model(manifest, ModelFiles(path, manifest))
     except (SafetensorError, KeyError, TypeError, ValueError, zlib.error) as error:
         raise ModelError(one_line(f"{path}: {error}; restore the model")) from error
 
@@ -317,12 +332,20 @@ def _packed(tensors: Arrays) -> bytes:
     return pack.compress(save(tensors)) + pack.flush()
 
 
-def _unpacked(files: Mapping[str, bytes], name: str) -> Arrays:
-    unpack = zlib.decompressobj(GZIP_WBITS)
-    content = unpack.decompress(files[name], MAX_FILE_BYTES)
+def _unpacked(files: ModelFiles, name: str) -> Arrays:
+    return load(_decompress(files[name], name))
+
+
+def _decompress(packed: bytes, name: str) -> bytes:
+    """Step by step: at once it takes twice the memory."""
+    unpack, content = zlib.decompressobj(GZIP_WBITS), BytesIO()
+    for start in range(0, len(packed), UNPACK_BYTES):
+        content.write(unpack.decompress(packed[start : start + UNPACK_BYTES]))
+        if content.tell() > MAX_FILE_BYTES:
+            break
     if not unpack.eof or unpack.unused_data:
         raise InputError(f"{name}: is no whole gzip of at most {MAX_FILE_BYTES} bytes")
-    return load(content)
+    return content.getvalue()
 
 
 def _quantised(name: str, rows: Embeddings) -> Arrays:
@@ -334,7 +357,7 @@ def _check_tensors(check: SelfCheck) -> bytes:
     return save({"ids": check.ids, "offsets": check.offsets, "vectors": check.vectors})
 
 
-def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
+def _model(manifest: Manifest, files: ModelFiles) -> Model:
     if manifest.vocabulary not in VOCABULARIES:
         raise InputError(f"vocabulary {manifest.vocabulary!r} is unknown; upgrade newsift")
     return Model(
@@ -354,7 +377,7 @@ def _model(manifest: Manifest, files: dict[str, bytes]) -> Model:
     )
 
 
-def _star(settings: dict[str, Any], files: Mapping[str, bytes]) -> Star:
+def _star(settings: dict[str, Any], files: ModelFiles) -> Star:
     weights = StarWeights(StarSettings.from_dict(settings), _unpacked(files, STAR))
     return Star(weights, _check(files[STAR_CHECK], Side.POST))
 

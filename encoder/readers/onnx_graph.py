@@ -1,4 +1,4 @@
-"""Writes an ONNX model as bytes: the few messages of its format that a graph needs.
+"""Writes an ONNX model in pieces: the few messages of its format that a graph needs.
 
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto numbers the fields. The format is protobuf's:
 each field is its number and kind, then a number, or a length and bytes.
@@ -6,6 +6,7 @@ each field is its number and kind, then a number, or a length and bytes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from struct import pack
 
 import numpy as np
@@ -22,6 +23,7 @@ TYPES = {
 ATTRIBUTE_FLOAT, ATTRIBUTE_INT, ATTRIBUTE_INTS = 1, 2, 7
 Attribute = float | int | Sequence[int]
 Shape = Sequence[int | str]  # a name stands for a length that is known when the graph runs
+Pieces = list[bytes | memoryview]  # the arrays of a large model are not copied
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class OnnxGraph:
     """A graph under construction: each operation gives the name of its result."""
 
     nodes: list[bytes] = field(default_factory=list)
-    constants: dict[str, bytes] = field(default_factory=dict)
+    constants: dict[str, Pieces] = field(default_factory=dict)
     inputs: list[bytes] = field(default_factory=list)
     outputs: list[bytes] = field(default_factory=list)
 
@@ -42,8 +44,9 @@ class OnnxGraph:
         if name not in self.constants:
             dims = b"".join(_number(1, size) for size in array.shape)
             kind = _number(2, TYPES[array.dtype])
-            data = _bytes(9, np.ascontiguousarray(array).tobytes())
-            self.constants[name] = dims + kind + _text(8, name) + data
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            head = dims + kind + _text(8, name) + _key(9, 2) + _varint(len(data))
+            self.constants[name] = _message(5, [head, data])
         return name
 
     def add(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
@@ -59,16 +62,16 @@ class OnnxGraph:
         self.nodes.append(_text(1, result) + _text(2, name) + _text(4, "Identity"))
         self.outputs.append(_value(name, FLOAT, shape))
 
-    def model(self) -> bytes:
-        """The bytes of the whole model."""
-        graph = b"".join((
+    def model(self) -> Pieces:
+        """The pieces of the whole model, one after the other."""
+        graph: Pieces = [
             *(_bytes(1, node) for node in self.nodes),
             _text(2, "graph"),
-            *(_bytes(5, tensor) for tensor in self.constants.values()),
+            *chain.from_iterable(self.constants.values()),
             *(_bytes(11, value) for value in self.inputs),
             *(_bytes(12, value) for value in self.outputs),
-        ))  # fmt: skip
-        return _number(1, FORMAT) + _bytes(7, graph) + _bytes(8, _number(2, OPSET))
+        ]
+        return [_number(1, FORMAT), *_message(7, graph), _bytes(8, _number(2, OPSET))]
 
 
 def _attribute(name: str, value: Attribute) -> bytes:
@@ -90,6 +93,10 @@ def _value(name: str, kind: int, shape: Shape) -> bytes:
 
 def _text(number: int, value: str) -> bytes:
     return _bytes(number, value.encode())
+
+
+def _message(number: int, pieces: Pieces) -> Pieces:
+    return [_key(number, 2) + _varint(sum(map(len, pieces))), *pieces]
 
 
 def _bytes(number: int, value: bytes) -> bytes:

@@ -21,7 +21,7 @@ import onnxruntime
 from encoder.model.star_settings import EPSILON, FINE, StarSettings
 from encoder.model.star_weights import StarWeights
 from encoder.model.weights import F32, I32
-from encoder.readers.onnx_graph import FLOAT, INT64, OnnxGraph
+from encoder.readers.onnx_graph import FLOAT, INT64, OnnxGraph, Pieces
 from encoder.readers.star_inputs import Places, padded_batch
 
 BATCH_TOKENS = 256  # padding included; more take more memory and are no quicker
@@ -41,7 +41,7 @@ class StarGraph:
     def settings(self) -> StarSettings:
         return self.weights.settings
 
-    def build(self) -> bytes:
+    def build(self) -> Pieces:
         graph, width = self.graph, self.settings.width
         ids = graph.input("ids", INT64, ("n", "L"))
         bias = graph.input("bias", FLOAT, (1, self.settings.heads, "L", "L"))
@@ -160,16 +160,17 @@ os.register_at_fork(after_in_child=RUNS.reset)  # threads stay with the parent
 
 
 @contextmanager
-def as_file(model: bytes) -> Iterator[str | bytes]:
+def as_file(model: Pieces) -> Iterator[str | bytes]:
     """The path of a file in memory that holds a model, or its bytes where there are no such files.
 
     ONNX Runtime keeps a copy of bytes that it is given.
     """
     if not hasattr(os, "memfd_create"):
-        yield model
+        yield b"".join(model)
         return
-    with os.fdopen(os.memfd_create("star"), "wb", buffering=0) as file:
-        file.write(model)
+    with os.fdopen(os.memfd_create("star"), "wb") as file:
+        file.writelines(model)
+        file.flush()
         yield f"/proc/self/fd/{file.fileno()}"
 
 
