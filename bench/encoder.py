@@ -145,10 +145,13 @@ import encoder
 enc = encoder.load(sys.argv[1], device="cpu")
 enc.posts(["a van hits pedestrians in Toronto"])
 embedded, status = time.time(), pathlib.Path("/proc/self/status").read_text()
-resident = int(status.split("VmRSS:")[1].split()[0]) / 1024
-print(json.dumps([embedded, resident, "torch" in sys.modules]))
+resident, most = (int(status.split(key)[1].split()[0]) / 1024 for key in ("VmRSS:", "VmHWM:"))
+print(json.dumps([embedded, resident, most, "torch" in sys.modules]))
 """
-START_ROWS = ("process start to first embedding, s", "resident memory then, MB", "torch imported")
+START_ROWS = (
+    "process start to first embedding, s", "resident memory then, MB", "the most until then, MB",
+    "torch imported",
+)  # fmt: skip
 
 
 def fresh_start(model: str) -> list[float]:
