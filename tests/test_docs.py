@@ -169,10 +169,10 @@ def test_the_example_of_a_login_is_right(tmp_path: Path) -> None:
 
 
 def test_every_recipe_and_every_section_of_one_stands_in_the_docs() -> None:
-    described = rows("training.md", "recipe | what it is")
+    described = rows("recipes.md", "recipe | what it is")
     names = [name for row in described for name in row[0].split(", ")]
     assert sorted(names) == sorted(f"`{file.stem}`" for file in RECIPES.glob("*.yaml"))
-    keys = {cells[0].strip("`"): cells[1] for cells in rows("training.md", "section | keys")}
+    keys = {cells[0].strip("`"): cells[1] for cells in rows("recipes.md", "section | keys")}
     recipe = Recipe()
     for field in fields(recipe):
         section = getattr(recipe, field.name)
