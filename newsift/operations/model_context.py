@@ -98,7 +98,7 @@ class ModelContext:
         self.config = config = replace(config, matching=matching)
         self.enc = load_encoder(config)
         self.pipeline, self._embedder = build_pipeline(self.enc, config)
-        self._partial_embedder = build_pipeline(self.enc, config)[1]  # an embedder caches one set
+        self._partial_embedder = self._embedder.for_another_set()  # an embedder caches one set
         self.automatic = self._embedder.automatic
         self.background = self.automatic.judging
         self.reader = PostReader(self.enc, self.enc.threads)

@@ -8,7 +8,9 @@ change of one seed costs work for that seed: vectors lie in parts, which sets sh
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,11 +92,20 @@ class SeedEmbedder:
         self._background_digest = own_background.digest if own_background else ""
         self._auto_text = f"{'total' if rules.total else 'auto'} {rules.rate:.6f}"
         self._nothing = EmbeddedPart.build(enc.articles([]), [])
+        self._forget()
+
+    def _forget(self) -> None:
         self._parts: list[EmbeddedPart] = []
         self._rows: dict[str, SeedRow] = {}  # by the seed's id
         self._ids: dict[str, str] = {}  # by content: a seed that has or had it
         self._pages: dict[str, str | None] = {}  # canonical, by the seeds' addresses
         self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
+
+    def for_another_set(self) -> Self:
+        """One with the same thresholds and background, which takes half the memory of two."""
+        other = copy(self)
+        other._forget()
+        return other
 
     def make(self, state: ControlState, raised: float | None = None) -> SeedSet:
         """The seed set of a control state, ready to match.

@@ -81,6 +81,19 @@ def test_only_new_articles_and_those_that_return_are_embedded() -> None:
     assert len(enc.embedded) == 6
 
 
+def test_an_embedder_for_another_set_caches_its_own_seeds_and_shares_the_background() -> None:
+    enc, seeds = Counting(), book()
+    maker = embedder(enc)
+    whole = maker.make(seeds.snapshot())
+    other = maker.for_another_set()
+    assert other.automatic is maker.automatic
+    part = other.make(book_of(flood={"text": ARTICLES["flood"]}).snapshot())
+    assert [seed.id for seed in part.seeds] == ["flood"]
+    assert len(enc.embedded) == 5
+    assert same(maker.make(seeds.snapshot()), whole)
+    assert len(enc.embedded) == 5
+
+
 def test_an_error_of_the_model_leaves_earlier_embeddings() -> None:
     enc, seeds = Counting(), book()
     maker = embedder(enc)
