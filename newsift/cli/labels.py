@@ -112,7 +112,7 @@ def ask(
         profile = control.profiles.get(event)
         request = QueueRequest(event, name, kind, start, token_hex(8), count)
         if kind == "count":
-            frozen = draw_count(EventPosts(topic.cluster, config, event), request, labels, profile)
+            frozen = draw_count(EventPosts(topic.cluster, config, event), request, labels)
         else:
             rows = read_matches(topic.cluster, config, start, event).draw_rows(event)
             frozen = freeze_queue(topic.cluster, config, request, rows, labels, profile)
@@ -168,7 +168,7 @@ class Session:
                 if not continues:
                     break
         progress = "; ".join(self._queue.lines(self._answers.verdicts()))
-        click.echo(f"{plural(self._answers.count, 'label')} given; {progress}")
+        click.echo(f"{plural(len(self._answers.steps), 'label')} given; {progress}")
 
     def _act(self, question: Question, key: str) -> bool | None:
         """Whether to continue after a key; None for a key without a meaning."""
@@ -176,7 +176,7 @@ class Session:
             self._answers.answer(question, VERDICTS[key])
             click.echo(f"  {VERDICTS[key]}")
             return True
-        if key in UNDO_KEYS and self._answers.count:
+        if key in UNDO_KEYS and self._answers.steps:
             self._answers.undo()
             click.echo("  undone")
             return True

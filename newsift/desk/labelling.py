@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -46,7 +46,6 @@ from worker.kafka.sending import Outbox, sending
 from worker.kafka.settings import broker_errors
 from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
-from worker.seeds.profile import Profile
 
 ANSWER_BUSY = "an earlier answer is still being published"
 MAX_STOP_S = 1.0
@@ -70,32 +69,33 @@ class AnswerOutcome(NamedTuple):
     other: Verdict | None = None  # the different answer that the post has
 
 
+@dataclass(frozen=True, slots=True)
+class DrawOrigin:
+    """When, why and of what a queue was drawn."""
+
+    profile_version: str = ""  # empty without one
+    period: int = 0  # of a file: the pass over its posts
+    replaced_because: str = ""  # empty if it replaced no other queue
+    messages: Sequence[str] = ()  # warnings
+    clock_s: float = 0.0  # by the clock of the queues
+
+
 class LabelSession:
     """One judge's queue, for all tabs that show it. Thread-safe."""
 
     def __init__(
-        self, frozen: FrozenQueue, answers: AnswerLog, messages: Sequence[str] = (),
-        replaced_because: str = "", clock_s: float = 0.0, is_deleted: IsDeleted = lambda _: False,
+        self, frozen: FrozenQueue, answers: AnswerLog, origin: DrawOrigin = DrawOrigin(),
+        is_deleted: IsDeleted = lambda _: False,
     ) -> None:  # fmt: skip
-        """`messages` are warnings of the draw; `clock_s` is its time by the clock of the queues."""
-        self._is_deleted = is_deleted
+        self.origin, self._is_deleted = origin, is_deleted
         self.token, self.at = secrets.token_hex(8), now_text()
-        self.replaced_because = replaced_because  # empty if it replaced no other queue
-        self.drawn_at = self.used_at = clock_s
-        self.period = frozen.period
+        self.used_at = origin.clock_s
         order = frozen.queue.order if isinstance(frozen.queue, AnyQueue) else None
         posts = frozen.matches if order is None else {post.post_id for post in order}
         self._posts: Container[PostId] = posts
         self.size, self.empty = len(posts), frozen.queue.next({}) is None
-        self._frozen, self._answers, self._messages = frozen, answers, tuple(messages)
-        self._queue, self._lock = frozen.queue, Lock()
-        self._changes = 0
-        self._undoable: list[int] = []  # the change of each answer; the page names one to undo it
-
-    @property
-    def version(self) -> str:
-        """The version of the profile when the queue was drawn; empty without a profile."""
-        return self._frozen.profile.version if self._frozen.profile else ""
+        self._matches, self._queue, self._answers = frozen.matches, frozen.queue, answers
+        self._lock = Lock()
 
     def asks_about_deleted(self) -> bool:
         """Whether it still holds the content of the post that is next."""
@@ -120,9 +120,8 @@ class LabelSession:
 
     def state(self) -> State:
         """The question, the next one for each answer, and the progress."""
-        changes, verdicts = self._changes, self._answers.verdicts()
-        question, last = self._next(verdicts), self._answers.last
-        steps = self._undoable.copy()
+        changes, verdicts = self._answers.changes, self._answers.verdicts()
+        question, last = self._next(verdicts), self._answers.steps[-1:]
         label_count = sum(post_id in self._posts for post_id in verdicts)
         is_fixed = True  # whether no other posts may be drawn instead
         if isinstance(self._queue, CountQueue):
@@ -137,12 +136,12 @@ class LabelSession:
             }
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
-            "messages": self._messages, "is_fixed": is_fixed,
+            "messages": self.origin.messages, "is_fixed": is_fixed,
             "change": changes, "judged": label_count, "progress": self._queue.lines(verdicts),
             "question": self._card(question), "following": following,
             "left": self._queue.labels_left(verdicts),
             "shares": self._answers.shares()[-MAX_CURVE_POINTS:],
-            "undo": None if last is None or not steps else {"step": steps[-1], "label": last.label},
+            "undo": {"step": last[0].change, "label": last[0].label.label} if last else None,
         }  # fmt: skip
 
     def answer(self, post_id: PostId, verdict: Verdict) -> AnswerOutcome:
@@ -151,7 +150,6 @@ class LabelSession:
             question = self._next(self._answers.verdicts())
             if question is not None and question.candidate.post_id == post_id:
                 self._answers.answer(question, verdict)
-                self._count_step()
                 return AnswerOutcome(True)
         current = self._answers.label(post_id)
         if current is None:
@@ -171,24 +169,18 @@ class LabelSession:
             if current.label == verdict:
                 return False
             self._answers.replace(msgspec.structs.replace(current, label=verdict, at=now_text()))
-            self._count_step()
             return True
 
     def undo(self, step: int) -> bool:
         """Publishes the label before the last answer; False if that was done already."""
         with lock_or_busy(self._lock, ANSWER_BUSY):
-            if step not in self._undoable:
+            changes = [each.change for each in self._answers.steps]
+            if step not in changes:
                 return False
-            if step != self._undoable[-1]:
+            if step != changes[-1]:
                 raise InputError("undo: another tab has answered since; load the page again")
             self._answers.undo()
-            self._undoable.pop()
-            self._changes += 1
             return True
-
-    def _count_step(self) -> None:
-        self._changes += 1
-        self._undoable.append(self._changes)
 
     def _card(self, question: Question | None) -> State | None:
         """Does not reveal how the post was drawn."""
@@ -197,7 +189,7 @@ class LabelSession:
         candidate = question.candidate
         if question.drawn == "any":  # a score would tell whether it matches
             return post_fields(candidate.post) | {"score": None, "threshold": None, "why": ()}
-        post, row = candidate.post, self._frozen.matches.get(candidate.post_id)
+        post, row = candidate.post, self._matches.get(candidate.post_id)
         return post_fields(post) | {
             "score": candidate.score,
             "threshold": row.threshold if row else None,
@@ -230,7 +222,7 @@ class DeskLabels:
             except BaseException:
                 self._close()
                 raise
-        self._mirrors.wait_for_labels(end)
+        self._mirrors.labels_follower.wait_until(end)
 
     def stop(self) -> None:
         has_lock = self._lock.acquire(timeout=MAX_STOP_S)
@@ -320,17 +312,17 @@ class LabelQueues:
         """Empty if the page need not name it, None if the queue has not ended."""
         if active is None:
             return ""
-        state, now = self._mirrors.control, self._clock()
+        state, now, origin = self._mirrors.control, self._clock(), active.origin
         profile = state.profiles.get(key.event)
-        if state.complete and (profile.version if profile else "") != active.version:
+        if state.complete and (profile.version if profile else "") != origin.profile_version:
             return "the event's profile has changed, and scores differently"
-        if active.period != self._period.version:
+        if origin.period != self._period.version:
             return "the articles or a threshold have changed, and all posts were matched again"
         if active.is_outrun():
             return "somebody has begun a draw for the count, which goes on here"
         if now - active.used_at > MAX_IDLE_S:
             return "nobody answered for half a day, so these are newer matches"
-        return "" if active.empty and now - active.drawn_at > EMPTY_QUEUE_S else None
+        return "" if active.empty and now - origin.clock_s > EMPTY_QUEUE_S else None
 
     def _activate(self, key: QueueKey, active: LabelSession) -> LabelSession:
         active.used_at = self._clock()
@@ -357,22 +349,18 @@ class LabelQueues:
             if is_count:
                 file = self._period.matched_file(self._config.topics.matches)
                 source = EventPosts(cluster, self._config, key.event, file)
-                queue = draw_count(source, request, labels, profile)
+                frozen = draw_count(source, request, labels)
             elif key.kind == "any":
-                queue = self._any_queue(key.event, labels, profile)
+                frozen = self._any_queue(key.event, labels)
             else:
                 rows = self._mirrors.matches.draw_rows(key.event)
-                queue = freeze_queue(cluster, self._config, request, rows, labels, profile)
-            frozen = replace(queue, period=period)
+                frozen = freeze_queue(cluster, self._config, request, rows, labels, profile)
         answers = AnswerLog(key.event, key.by, frozen, self.labels)
-        return LabelSession(
-            frozen, answers, messages, replaced_because, self._clock(),
-            self._mirrors.matches.is_deleted,
-        )  # fmt: skip
+        version = profile.version if profile else ""
+        origin = DrawOrigin(version, period, replaced_because, tuple(messages), self._clock())
+        return LabelSession(frozen, answers, origin, self._mirrors.matches.is_deleted)
 
-    def _any_queue(
-        self, event: str, labels: Sequence[Label], profile: Profile | None
-    ) -> FrozenQueue:
+    def _any_queue(self, event: str, labels: Sequence[Label]) -> FrozenQueue:
         if self._files is None:
             raise InputError("any: posts that do not match are kept of a file alone; judge matches")
         matches = self._mirrors.matches
@@ -382,4 +370,4 @@ class LabelQueues:
         most = DRAWN_POSTS * (1 + 2 * len(labels) // DRAWN_POSTS)
         posts, total = self._files.draw(nonce, most)
         rows = [row for story in matches.stories(event) for row in story.rows]
-        return freeze_any_queue(posts, total, rows, QueueName(nonce, now_text()), profile)
+        return freeze_any_queue(posts, total, rows, QueueName(nonce, now_text()))

@@ -218,10 +218,6 @@ class TopicMirrors:
     def labels(self) -> LabelState:
         return self._labels.state()
 
-    def wait_for_labels(self, end: Offsets) -> None:
-        """Returns once all labels before these offsets are there."""
-        self.labels_follower.wait_until(end)
-
     def has_matches(self) -> bool:
         """Whether those of the day, or of the whole file, are read; raises if they cannot be."""
         follower = self.matches_follower

@@ -29,7 +29,6 @@ from worker.kafka.reading import Offsets, TopicReader
 from worker.match.near import NearMiss, Stratum, merge_strata
 from worker.posts.outcome import PostId
 from worker.posts.times import DAY_MS, HOUR_MS, LAST_MS, rfc3339
-from worker.seeds.profile import Profile
 
 MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 100 MB
 ScoredBy = tuple[str, str]  # seed set and model
@@ -165,16 +164,14 @@ def _hour(time_ms: int) -> int:
     return time_ms - time_ms % HOUR_MS
 
 
-def draw_count(
-    source: EventPosts, request: QueueRequest, labels: Sequence[Label], profile: Profile | None
-) -> FrozenQueue:
+def draw_count(source: EventPosts, request: QueueRequest, labels: Sequence[Label]) -> FrozenQueue:
     """The posts to label for a count.
 
     A draw goes on while its judge has posts to label, and new matches are by the same seeds and
     model; else a new one begins.
     """
     frames = frames_of(labels)
-    frozen = _draw_again(source, frames[0], profile) if frames else None
+    frozen = _draw_again(source, frames[0]) if frames else None
     if frozen and frozen.queue.next(_own_verdicts(frozen.queue, labels, request.by)):
         notify(f"goes on with the draw of {rfc3339(frames[0].until)}")
         return frozen
@@ -182,7 +179,7 @@ def draw_count(
     nonce = token_hex(8) if request.nonce in before else request.nonce
     matches = source.matches(request.start, nonce)
     if not matches.keys:
-        return FrozenQueue(CountQueue([], nonce), {}, profile)
+        return FrozenQueue(CountQueue([], nonce), {})
     scored_by, newest = matches.newest
     until = newest or now_ms()  # all posts of a file have come at once
     posts = matches.select(scored_by, until)
@@ -193,19 +190,17 @@ def draw_count(
         f"a new draw: {frame.planned:,} of {frame.matches:,} matches and {frame.near:,} near misses"
     )
     _report_others(source, matches, frame)
-    return _freeze(source, frame, posts, near.kept, profile, before)
+    return _freeze(source, frame, posts, near.kept, before)
 
 
-def _draw_again(
-    source: EventPosts, frame: CountFrame, profile: Profile | None
-) -> FrozenQueue | None:
+def _draw_again(source: EventPosts, frame: CountFrame) -> FrozenQueue | None:
     """None if newer matches are by other seeds or another model, or none is left."""
     matches = source.matches(frame.since, frame.nonce)
     if not matches.keys or matches.newest[0] != frame.scored_by:
         return None
     posts = matches.select(frame.scored_by, frame.until)
     near = source.near_misses(frame.scored_by, posts, frame.until)
-    return _freeze(source, frame, posts, _labelled_first(frame, near.kept), profile)
+    return _freeze(source, frame, posts, _labelled_first(frame, near.kept))
 
 
 def _report_others(source: EventPosts, matches: CountedMatches, frame: CountFrame) -> None:
@@ -240,7 +235,7 @@ def _own_verdicts(queue: Queue, labels: Iterable[Label], by: str) -> dict[PostId
 
 def _freeze(
     source: EventPosts, frame: CountFrame, posts: FramePosts, near: Sequence[NearMiss],
-    profile: Profile | None, before: frozenset[str] = frozenset(),
+    before: frozenset[str] = frozenset(),
 ) -> FrozenQueue:  # fmt: skip
     """The questions of a frame; posts that are gone by now are left out.
 
@@ -273,7 +268,7 @@ def _freeze(
         )  # fmt: skip
     matches = {row.post_id: row for row in found.values()}
     queue = CountQueue(questions, frame.nonce, before)
-    return FrozenQueue(queue, matches, profile, frame.scored_by)
+    return FrozenQueue(queue, matches, frame.scored_by)
 
 
 @dataclass(frozen=True, slots=True)

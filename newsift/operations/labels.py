@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from math import isnan, nan
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -161,9 +161,7 @@ def merge_near_candidates(answers: Sequence[NearAnswer]) -> list[ScoredPost]:
 class FrozenQueue:
     queue: Queue
     matches: Mapping[PostId, MatchRow]
-    profile: Profile | None
     scored_by: tuple[str | None, str | None] = None, None  # seed set and model of near misses
-    period: int = 0  # of a file's desk: the pass over the posts that made the matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,26 +212,23 @@ def freeze_queue(
         name = QueueName(nonce, until, goal)
         proven = target.promised_from(profile) if request.is_file else None
         queue = CertifyQueue(candidates, target.precision, target.test_confidence, name, proven)
-        return FrozenQueue(queue, matches, profile)
+        return FrozenQueue(queue, matches)
     answers = request_near_answers(config, request.event, lambda: cluster.cluster_id)
     thresholds = [row.threshold for row in matches.values()][-1:]
     thresholds += [answer.threshold for answer in answers if answer.edges]
     deleted = read_deletions(cluster, config)
     near = [post for post in merge_near_candidates(answers) if post.post_id not in deleted]
-    return FrozenQueue(
-        LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches, profile
-    )
+    return FrozenQueue(LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches)
 
 
 def freeze_any_queue(
-    posts: Sequence[Post], total: int, rows: Sequence[MatchRow], name: QueueName,
-    profile: Profile | None,
-) -> FrozenQueue:  # fmt: skip
+    posts: Sequence[Post], total: int, rows: Sequence[MatchRow], name: QueueName
+) -> FrozenQueue:
     """The first posts of a file in the order of a draw, of `total`; `rows` are all its matches."""
     matches = {row.post_id: row for row in rows}
     unscored = (ScoredPost(post, nan) for post in posts)
     order = [matches.get(post.post_id, post) for post in unscored]
-    return FrozenQueue(AnyQueue(order, total, matches, name), matches, profile)
+    return FrozenQueue(AnyQueue(order, total, matches, name), matches)
 
 
 def any_nonce(labels: Iterable[Label], default: str) -> str:
@@ -252,6 +247,14 @@ class Labels(Protocol):
         """Returns once the broker has the record, and `event_labels` what it says."""
 
 
+class Step(NamedTuple):
+    """A label that was given, the one that it replaced, and the number of this change."""
+
+    change: int
+    label: Label
+    before: Label | None
+
+
 class AnswerLog:
     """The labels of one person on the posts of an event, and undo.
 
@@ -262,16 +265,8 @@ class AnswerLog:
         self._event, self._by, self._labels = event, by, labels
         self._matches, self._scored_by = frozen.matches, frozen.scored_by
         self._accepts = frozen.queue.accepts
-        self._steps: list[tuple[Label, Label | None]] = []  # each with the label before it
-
-    @property
-    def count(self) -> int:
-        return len(self._steps)
-
-    @property
-    def last(self) -> Label | None:
-        """Another thread may undo meanwhile."""
-        return next((label for label, _ in self._steps[-1:]), None)
+        self.steps: list[Step] = []  # that can be undone
+        self.changes = 0  # answers, and those undone
 
     def of_all_judges(self) -> Sequence[Label]:
         return self._labels.event_labels(self._event)
@@ -323,11 +318,12 @@ class AnswerLog:
     def replace(self, label: Label) -> None:
         before = self._own().get(label.post_id)
         self._labels.publish(label.key, label.value)
-        self._steps.append((label, before))
+        self.steps.append(Step(self.changes + 1, label, before))
+        self.changes += 1
 
-    def undo(self) -> Label:
+    def undo(self) -> None:
         """Publishes the label before the last answer, or its deletion."""
-        label, before = self._steps[-1]
+        _, label, before = self.steps[-1]
         self._labels.publish(label.key, None if before is None else before.value)
-        self._steps.pop()
-        return label
+        self.steps.pop()
+        self.changes += 1

@@ -114,7 +114,7 @@ def question(desk: Desk, request: QueueRequest) -> dict[str, Any]:
     session = desk.queues.queue(request.key)
     if session is None:
         return {"drawing": True}
-    return session.state() | {"drawing": False, "why": session.replaced_because}
+    return session.state() | {"drawing": False, "why": session.origin.replaced_because}
 
 
 def _outcome(state: dict[str, Any]) -> str:

@@ -45,11 +45,13 @@ class FakeMirrors:
         self.version: str | None = ""
         self.labels = LabelState({})
         self.matches = MatchMirror(load_config(), StreamPeriod(), lambda: None)
+        self.labels_follower = self
 
     def has_matches(self) -> bool:
         return True
 
-    def wait_for_labels(self, _end: Offsets) -> None:
+    def wait_until(self, _end: Offsets) -> None:
+        """Of the labels' follower."""
         with connected(load_config()) as cluster:
             self.catch_up(cluster)
 
@@ -115,12 +117,12 @@ def test_another_profile_begins_another_queue(kafka: Kafka, at: FakeMirrors) -> 
     kafka.fill(MATCHES, [match(n) for n in NAMES])
     with judging(at) as queues:
         first = drawn_queue(queues)
-        assert first.replaced_because == ""
+        assert first.origin.replaced_because == ""
         at.version = "0123456789ab"
         with pytest.raises(InputError, match="has ended"):
             queues.session(ANN, first.token)
         second = drawn_queue(queues)
-        assert "profile has changed" in second.replaced_because
+        assert "profile has changed" in second.origin.replaced_because
         assert second.token != first.token
 
 
@@ -155,7 +157,7 @@ def test_half_a_day_without_an_answer_ends_a_queue(kafka: Kafka, at: FakeMirrors
         assert drawn_queue(queues) is first
         at.seconds *= 2.1
         second = drawn_queue(queues)
-        assert "half a day" in second.replaced_because
+        assert "half a day" in second.origin.replaced_because
         queues.discard(ANN, first.token)  # of a tab that shows the first
         assert drawn_queue(queues) is second
         queues.discard(ANN, second.token)
@@ -276,7 +278,7 @@ def session(topic: Topic, kind: str = "certify") -> LabelSession:
     result = matches(NAMES)
     candidates = [*result.values()]
     queue = CertifyQueue(candidates) if kind == "certify" else LearnQueue(candidates, 0.87)
-    frozen = FrozenQueue(queue, result, None)
+    frozen = FrozenQueue(queue, result)
     return LabelSession(frozen, AnswerLog("storm", "ann", frozen, topic))
 
 
@@ -423,7 +425,7 @@ def test_the_random_queue_asks_again_about_a_label_that_was_not_drawn(
 def test_a_post_that_was_deleted_since_the_draw_is_neither_shown_nor_stored() -> None:
     topic, gone = Topic(), FIRST[1]
     result = matches(NAMES)
-    frozen = FrozenQueue(CertifyQueue([*result.values()]), result, None)
+    frozen = FrozenQueue(CertifyQueue([*result.values()]), result)
     answers = AnswerLog("storm", "ann", frozen, topic)
     queue = LabelSession(frozen, answers, is_deleted=lambda post_id: post_id == ("x", gone))
     assert not queue.asks_about_deleted()
@@ -454,7 +456,7 @@ def test_a_queue_is_drawn_again_without_a_deleted_post_that_its_judge_has_not_an
         at.read_matches()
         until(lambda: queues.queue(ANN) is not queue)
         again = drawn_queue(queues)
-        assert "deleted" in again.replaced_because
+        assert "deleted" in again.origin.replaced_because
         asked.append(current(again))
         assert again.state()["judged"] == 1
     assert asked == [first, third]
@@ -466,7 +468,7 @@ def test_posts_for_the_page_are_bounded() -> None:
     (only,) = result.values()
     huge = msgspec.structs.replace(only.post, text="\u202e<b>" * 100_000)
     queue = CertifyQueue([ScoredPost(huge, 0.5)])
-    frozen = FrozenQueue(queue, result, None)
+    frozen = FrozenQueue(queue, result)
     state = LabelSession(frozen, AnswerLog("e", "a", frozen, Topic())).state()
     assert len(state["question"]["text"]) == MAX_POST_CHARS
     assert len(state["question"]["why"]) == 8

@@ -58,7 +58,7 @@ def test_a_draw_asks_again_about_posts_of_others_and_undo_brings_their_labels_ba
         label("3", **of_draw | {"queue": QueueName("b", AT)}),
     ]
     queue = CountQueue([question(name) for name in "123"], "a")
-    frozen = FrozenQueue(queue, {}, None, ("ab", "cd"))
+    frozen = FrozenQueue(queue, {}, ("ab", "cd"))
     topic = LabelRecords(before)
     log = AnswerLog("storm", "ann", frozen, topic)
     assert log.verdicts() == {("x", "2"): True}
@@ -89,7 +89,7 @@ def test_a_draw_of_a_file_goes_on_when_its_project_is_opened_again(
             with connected(config) as cluster:
                 source = EventPosts(cluster, config, "storm", MatchedFile(begin, posts))
                 request = QueueRequest("storm", "ann", "count", 0, "n", 40, is_file=True)
-                return draw_count(source, request, topic.event_labels("storm"), None)
+                return draw_count(source, request, topic.event_labels("storm"))
 
     kafka.fill(MATCHES, [match_on(n) for n in range(MATCHED)])
     with pytest.raises(InputError, match="more than once"):
