@@ -46,22 +46,9 @@ class Header(NamedTuple):
         """0 for no compression."""
         return self.attributes & CODEC_BITS
 
-    @property
-    def last_offset(self) -> int:
-        """The offset of the last record, or of the last one that compaction removed."""
-        return self.base_offset + self.last_offset_delta
-
 
 def checksum(data: Bytes) -> int:
     return int(crc32c(memoryview(data)[ATTRIBUTES_OFFSET:]))
-
-
-def uncompressed_header(header: Header, body: Bytes) -> bytes:
-    """The header of the batch with uncompressed records; its checksum is 0."""
-    length = HEADER.size - OFFSET_AND_LENGTH + len(body)
-    return HEADER.pack(
-        *header._replace(length=length, crc=0, attributes=header.attributes & ~CODEC_BITS)
-    )
 
 
 def check_header(data: Bytes) -> Header:
@@ -98,7 +85,11 @@ def unpacked_batch(data: bytes) -> bytes:
     if walked not in (WALK_OK, FOREIGN_NAMES):
         detail = f"the record batch is malformed at byte {walked} of its records"
         raise RequestError(Code.INVALID_RECORD, detail)
-    whole = uncompressed_header(header, body) + bytes(body)
+    plain = header._replace(
+        length=HEADER.size - OFFSET_AND_LENGTH + len(body), crc=0,
+        attributes=header.attributes & ~CODEC_BITS,
+    )  # fmt: skip
+    whole = HEADER.pack(*plain) + bytes(body)
     if walked == FOREIGN_NAMES:  # UTF-8, as the clients read it?
         try:
             list(DefaultRecordBatch(whole))

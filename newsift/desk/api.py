@@ -47,6 +47,11 @@ class EventRequest(msgspec.Struct, frozen=True, kw_only=True):
     event: EventName
 
 
+def clean_file_name(name: str) -> str:
+    """Without what could make a path of it; may be empty."""
+    return NOT_IN_NAMES.sub("-", name)[-MAX_FILE_NAME_CHARS:].strip("-.")
+
+
 @dataclass(frozen=True, slots=True)
 class Download:
     """A file to download; its content is closed once it is sent."""
@@ -58,7 +63,7 @@ class Download:
     @property
     def headers(self) -> dict[str, str]:
         """The name may be of any script; it holds no path."""
-        name = NOT_IN_NAMES.sub("-", self.name)[-MAX_FILE_NAME_CHARS:].strip("-.")
+        name = clean_file_name(self.name)
         plain = name.encode("ascii", "ignore").decode()
         disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
         return {"Content-Type": self.kind, "Content-Disposition": disposition}

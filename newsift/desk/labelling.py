@@ -64,7 +64,7 @@ State = dict[str, Any]
 
 
 class AnswerOutcome(NamedTuple):
-    is_new: bool
+    published: bool
     problem: str = ""  # empty also for the same answer again, which changes nothing
     other: Verdict | None = None  # the different answer that the post has
 

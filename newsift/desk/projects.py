@@ -1,7 +1,6 @@
 """The projects in one folder, the one that is open, and files that wait to become one."""
 
 import os
-import re
 import secrets
 import shutil
 from collections import OrderedDict
@@ -13,6 +12,7 @@ from threading import Event, Lock, Thread
 from msgspec import Struct
 
 from encoder.errors import InputError
+from newsift.desk.api import MAX_FILE_NAME_CHARS, clean_file_name
 from newsift.desk.changes import PARTS, Changes
 from newsift.desk.project import (
     DESCRIPTION_FILE,
@@ -35,10 +35,8 @@ from worker.text import shorten
 MAX_UPLOAD_BYTES = 2**29
 MAX_UPLOADS = 8  # that wait; beyond it the one that was used longest ago is deleted
 MAX_NAME_BYTES = 80
-MAX_FILE_NAME_CHARS = 100
 PREVIEW_S = 5.0
 UPLOAD_PREFIX = ".newsift-upload-"
-NOT_IN_FILE_NAMES = re.compile(r"[^\w.]+")
 RunProject = Callable[[Path, Event, Callable[[Desk], None]], None]
 
 
@@ -132,8 +130,7 @@ class Projects:
 
     def begin_upload(self, name: str, size: int) -> str:
         """The name by which the page knows it."""
-        clean = NOT_IN_FILE_NAMES.sub("-", name)[-MAX_FILE_NAME_CHARS:].strip("-.")
-        name = shorten(name, MAX_FILE_NAME_CHARS)
+        clean, name = clean_file_name(name), shorten(name, MAX_FILE_NAME_CHARS)
         if not size:
             raise InputError(f"{name}: is empty; choose another file")
         if size > MAX_UPLOAD_BYTES:

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from getpass import getuser
 
+from newsift.operations.times import now_text
+
 _actor_name: ContextVar[str] = ContextVar("name", default="")
 
 
@@ -25,3 +27,8 @@ def current_user() -> str:
         return getuser()
     except (KeyError, OSError, ImportError):  # a container may have no name for its user
         return "somebody"
+
+
+def creation_fields() -> dict[str, str]:
+    """Of a record that is made now."""
+    return {"at": now_text(), "by": current_user()}

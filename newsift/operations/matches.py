@@ -171,7 +171,6 @@ class MatchCounts:
     all_posts: int
     all_stories: int
     posts: list[int]  # by the hours that were asked for
-    stories: list[int]
     languages: dict[str, int]
     platforms: dict[str, int]
 
@@ -257,17 +256,17 @@ class EventMatches:
         return list(self._stories.get(group, {}).values())
 
     def counts(self, hours: range) -> MatchCounts:
-        posts, stories = [0] * len(hours), [0] * len(hours)
+        posts, all_posts, all_stories = [0] * len(hours), 0, 0
         for hour, (post_count, story_count) in self._hours.items():
-            if hours.start <= hour < hours.stop:
-                step = (hour - hours.start) // hours.step
-                posts[step] += post_count
-                stories[step] += story_count
-        all_posts, all_stories = (sum(counts[n] for counts in self._hours.values()) for n in (0, 1))
+            is_within = hours.start <= hour < hours.stop
+            if is_within:
+                posts[(hour - hours.start) // hours.step] += post_count
+            if is_within or self._keeps_hours:
+                all_posts += post_count
+                all_stories += story_count
         return MatchCounts(
-            self._last, self.left_out, all_posts if self._keeps_hours else sum(posts),
-            all_stories if self._keeps_hours else sum(stories), posts, stories,
-            dict(self._languages), dict(self._platforms),
+            self._last, self.left_out, all_posts, all_stories, posts, dict(self._languages),
+            dict(self._platforms),
         )  # fmt: skip
 
     def pass_count(self, version: str, now: int) -> int:

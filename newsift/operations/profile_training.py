@@ -15,7 +15,7 @@ from encoder.embeddings import Embeddings
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from newsift.files.deletions import DeletedPosts, has_content
-from newsift.operations.actor import current_user
+from newsift.operations.actor import creation_fields
 from newsift.operations.deletions import read_deletions
 from newsift.operations.events import (
     EventState,
@@ -29,7 +29,7 @@ from newsift.operations.labels import read_event_labels
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import EventStart, ModelContext, moved_words
 from newsift.operations.seed_topic import SeedTopic
-from newsift.operations.times import now_ms, now_text
+from newsift.operations.times import now_ms
 from newsift.statistics.background import text_hash
 from newsift.statistics.feedback import (
     BACKGROUND_WEIGHT,
@@ -287,10 +287,6 @@ def propose_profile(
         event, profile, value, comparison, (old_thresholds, thresholds),
         (1000 * old_share, 1000 * share), window.hours if window else 0.0, data,
     )  # fmt: skip
-
-
-def creation_fields() -> dict[str, Any]:
-    return {"at": now_text(), "by": current_user()}
 
 
 def make_profile(

@@ -11,13 +11,13 @@ from msgspec import UNSET
 
 from encoder.errors import InputError
 from encoder.thresholds import EVERY_POST
+from newsift.operations.actor import creation_fields
 from newsift.operations.cluster_status import count_processed
-from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, require_event
+from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, events_of, require_event
 from newsift.operations.labels import read_event_labels
 from newsift.operations.matches import MatchRow, read_matches
 from newsift.operations.messages import notify
 from newsift.operations.model_context import ModelContext
-from newsift.operations.profile_training import creation_fields, read_events
 from newsift.operations.seed_rows import has_expired
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
@@ -182,7 +182,8 @@ def set_promise(
         profile, threshold=evidence.threshold, promise=promise, before=before, skim_threshold=skim
     )
     topic.publish({profile.id.encode(): result.value(context.config.limits)}, state)
-    return require_event(read_events(topic, context)[0], profile.event)
+    latest = topic.state()
+    return require_event(events_of(latest, context.seed_set(latest)), profile.event)
 
 
 def report_promise(event: EventState, rate: float | None) -> None:

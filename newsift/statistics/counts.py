@@ -64,10 +64,10 @@ class Ends(NamedTuple):
     value: float
 
 
-def count_posts(strata: Sequence[Tally], stopped: bool, confidence: float = CONFIDENCE) -> Estimate:
+def count_posts(strata: Sequence[Tally], stopped: bool) -> Estimate:
     """The posts on the event in all strata; `stopped` where n was not fixed beforehand."""
     strata = [tally for tally in strata if tally.size]
-    alpha = _alpha(strata, stopped, confidence)
+    alpha = _alpha(strata, stopped)
     parts = [_lower_end(tally, stopped, alpha) for tally in strata]
     mirrored = [_lower_end(tally.mirrored(), stopped, alpha) for tally in strata]
     return _combine(parts, mirrored, sum(tally.size for tally in strata), stopped)
@@ -77,7 +77,6 @@ def count_in_period(
     pairs: Sequence[tuple[Tally, Tally]],
     stopped: bool,
     stories: Sequence[Tally] = (),
-    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """The posts on the event in one period: each stratum as a whole, and its part in the period.
 
@@ -87,9 +86,9 @@ def count_in_period(
     """
     pairs = [(whole, part) for whole, part in pairs if part.size]
     if has_own_labels([part for _, part in pairs]):
-        return count_posts([*(part for _, part in pairs), *stories], stopped, confidence)
+        return count_posts([*(part for _, part in pairs), *stories], stopped)
     pairs += [(story, story) for story in stories]
-    alpha = _alpha([whole for whole, _ in pairs], stopped, confidence)
+    alpha = _alpha([whole for whole, _ in pairs], stopped)
     parts = [_predict(whole, part, stopped, alpha) for whole, part in pairs]
     mirrored = [
         _predict(whole.mirrored(), part.mirrored(), stopped, alpha) for whole, part in pairs
@@ -97,10 +96,10 @@ def count_in_period(
     return _combine(parts, mirrored, sum(part.size for _, part in pairs), stopped)
 
 
-def _alpha(strata: Sequence[Tally], stopped: bool, confidence: float) -> float:
+def _alpha(strata: Sequence[Tally], stopped: bool) -> float:
     """That of each stratum: Bonferroni's where the ends of sequences are added."""
     uncertain = sum(0 < tally.labels < tally.size for tally in strata)
-    return (1 - confidence) / max(uncertain, 1) if stopped else 1 - confidence
+    return (1 - CONFIDENCE) / (max(uncertain, 1) if stopped else 1)
 
 
 def _lower_end(tally: Tally, stopped: bool, alpha: float) -> Ends:

@@ -128,11 +128,7 @@ def answer(desk: Desk, request: AnswerRequest) -> dict[str, Any]:
     """`problem` is the reason if the answer was not published; `other` a different answer."""
     queue = _session(desk, request)
     outcome = queue.answer((request.platform, request.id), request.verdict)
-    return queue.state() | {
-        "problem": outcome.problem,
-        "other": outcome.other,
-        "published": outcome.is_new,
-    }
+    return queue.state() | outcome._asdict()
 
 
 @post_endpoint("/api/judge/correct", AnswerRequest, "labels.correct", _outcome)
@@ -192,23 +188,22 @@ def _session(desk: Desk, request: QueueAction) -> LabelSession:
 def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
     labels = desk.mirrors.labels.event_labels(request.event)
     counts, disputes = count_labels(labels), _find_disputes(labels)
+
+    def shown(post: Post) -> Post:
+        return without_content(post) if desk.matches.is_deleted(post.post_id) else post
+
     return {
         "counts": counts[:MAX_PEOPLE],
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
-            _post_fields(desk, first.post)
+            post_fields(shown(first.post))
             | {"score": first.score, "labels": _labels([first, *others])}
             for first, *others in disputes[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputes),
         "error": desk.mirrors.labels_follower.error if counts else "",
     }
-
-
-def _post_fields(desk: Desk, post: Post) -> dict[str, Any]:
-    is_deleted = desk.matches.is_deleted(post.post_id)
-    return post_fields(without_content(post) if is_deleted else post)
 
 
 def _labels(labels: Iterable[Label]) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ from msgspec import structs
 from newsift.desk import matches
 from newsift.desk.matches import MatchMirror, StoryFilter
 from newsift.desk.period import FilePass, FilePeriod, Period, StreamPeriod
-from newsift.operations.matches import MAX_RECORD_MATCHES, MAX_VERSIONS, MatchRow
+from newsift.operations.matches import MAX_RECORD_MATCHES, MAX_VERSIONS, MatchLog, MatchRow
 from tests.newsift.desk.match_records import HOUR, NOON, firsts, many, record, topic
 from tests.worker.small_encoder import Mail
 from worker.config import Config
@@ -44,13 +44,16 @@ def rows_of(store: MatchMirror) -> list[MatchRow]:
 
 def test_the_first_match_of_each_post_counts_in_its_hour() -> None:
     records = many(1, 200)
-    counts = mirror_of(records).counts("ferry")
+    counts, log = mirror_of(records).counts("ferry"), MatchLog(2**30)
+    log.apply(mail(records), NOW)
     counted = firsts(records).values()
     for back in range(24):
-        start = (NOW // HOUR - 23 + back) * HOUR
-        own = [r for r in counted if start <= r["source"]["timestamp"] < start + HOUR]
+        hour = NOW // HOUR - 23 + back
+        own = [r for r in counted if r["source"]["timestamp"] // HOUR == hour]
         assert counts.posts[back] == len(own)
-        assert counts.stories[back] == sum(each["new"] for each in own)
+        alone = log.of("ferry").counts(range(hour, hour + 1))
+        stories = sum(each["new"] for each in own)
+        assert (alone.all_posts, alone.all_stories) == (len(own), stories)
     assert counts.platforms == {"plain": 200}
 
 
