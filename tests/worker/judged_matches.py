@@ -39,18 +39,21 @@ def first_label(name: str) -> Label:
 
 
 class LabelRecords:
-    """A topic of labels, and what stands on it; `away` while nobody can write to it."""
+    """A topic of labels, and what stands on it.
+
+    It is `away` while nobody can write to it, and `full` while there is no room for a label.
+    """
 
     def __init__(self, before: Sequence[Label] = ()) -> None:
         self._latest: dict[bytes, bytes | None] = {label.key: label.value for label in before}
         self.records: list[tuple[bytes, bytes | None]] = []
-        self.away = False
+        self.away = self.full = False
 
     def publish(self, key: bytes, value: bytes | None) -> None:
         if self.away:
             raise BrokerError("the broker is away")
         self.records.append((key, value))
-        self._latest[key] = value
+        self._latest[key] = None if self.full else value
 
     def event_labels(self, event: str) -> Sequence[Label]:
         read = (read_label(key, value) for key, value in self._latest.items())

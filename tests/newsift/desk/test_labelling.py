@@ -341,6 +341,20 @@ def test_a_repeated_answer_is_published_once_and_a_different_one_is_refused() ->
     assert len(topic.records) == 2
 
 
+def test_an_answer_that_has_no_room_can_be_undone_like_any_other() -> None:
+    topic = Topic()
+    queue = session(topic)
+    first = answer(queue)
+    topic.full = True
+    with pytest.raises(InputError, match="without room"):
+        queue.answer(("x", current(queue)), "off")
+    for label in ("off", "on"):
+        undo = queue.state()["undo"]
+        assert undo["label"] == label
+        assert queue.undo(undo["step"])
+    assert (topic.labels, current(queue), queue.state()["undo"]) == ({}, first, None)
+
+
 def test_only_the_last_step_can_be_undone() -> None:
     topic = Topic()
     queue = session(topic)
