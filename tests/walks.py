@@ -163,6 +163,7 @@ def walks() -> Iterator[tuple[str, list[str]]]:
         walk.match(2 + len(copies) // 2, *copies)
         desk = walk.start("newsift", "desk", "--port", "0")
         stack.callback(desk.kill)
+        until(lambda: not desk.call("events")["model"], MOST_S)  # it is loaded
         while evidence(desk)["threshold"] is None:
             answer(desk)
         idle = walk.idle(desk)

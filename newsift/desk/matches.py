@@ -138,6 +138,9 @@ class MatchMirror:
         if has_deletions:
             self._on_deletion()
 
+    def finish(self) -> None:
+        """Matches are shown while the topic is read."""
+
     def is_deleted(self, post_id: PostId) -> bool:
         """Of the newest deletions at least; of any instance."""
         with self._lock:

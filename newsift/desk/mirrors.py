@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
-from typing import Any, Generic, NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol
 
 from newsift.desk.matches import MatchMirror
 from newsift.desk.period import Period
@@ -30,6 +30,9 @@ class TopicConsumer(Protocol):
         """Forgets everything; returns the offsets to start from."""
 
     def take(self, batch: Sequence[StoredMessage]) -> None: ...
+
+    def finish(self) -> None:
+        """The topic was read to the end that it had at the start."""
 
 
 class FollowTimes(NamedTuple):
@@ -140,6 +143,7 @@ class TopicFollower:
         if not self.ready.is_set() and all(
             positions[partition] >= offset for partition, offset in end.items()
         ):
+            self._consumer.finish()
             self.ready.set()
             is_news = True
         if is_news:
@@ -175,7 +179,6 @@ class TopicMirror(Generic[StateT]):
             self._reducer.apply(batch)
 
     def finish(self) -> None:
-        """The topic was read to the end that it had at the start."""
         with self._lock:
             self._reducer.finish()
 
@@ -192,23 +195,15 @@ class TopicMirrors:
         seeds, labels = self._topics.seeds, self._topics.labels
         self._control = TopicMirror(seeds, lambda: ControlReducer(limits, MAX_CONTROL_BYTES))
         self._labels = TopicMirror(labels, lambda: LabelReducer(limits))
+        # a post that is deleted is no more asked about
+        self.matches = MatchMirror(config, period, lambda: on_change("labels"))
 
-        def follower(topic: str, mirror: TopicMirror[Any], *parts: str) -> TopicFollower:
-            def change() -> None:
-                if topic_follower.ready.is_set():
-                    mirror.finish()
-                on_change(*parts)
-
-            topic_follower = TopicFollower(config, topic, mirror, change)
-            return topic_follower
+        def follower(topic: str, consumer: TopicConsumer, *parts: str) -> TopicFollower:
+            return TopicFollower(config, topic, consumer, lambda: on_change(*parts))
 
         self.seeds_follower = follower(seeds, self._control, "seeds", "events")
         self.labels_follower = follower(labels, self._labels, "labels")
-        # a post that is deleted is no more asked about
-        self.matches = MatchMirror(config, period, lambda: on_change("labels"))
-        self.matches_follower = TopicFollower(
-            config, self._topics.matches, self.matches, lambda: on_change("matches")
-        )
+        self.matches_follower = follower(self._topics.matches, self.matches, "matches")
 
     @property
     def control(self) -> ControlState:

@@ -32,7 +32,7 @@ from worker.seeds.state import ControlState, parse_control_state
 
 class Recorder(TopicConsumer):
     def __init__(self, topic: str) -> None:
-        self.topic, self.values, self.begun = topic, list[bytes | None](), 0
+        self.topic, self.values, self.begun, self.finished = topic, list[bytes | None](), 0, False
         self.obstacle: Callable[[], None] = lambda: None
 
     def begin(self, cluster: TopicReader) -> Offsets:
@@ -43,6 +43,9 @@ class Recorder(TopicConsumer):
         if batch:
             self.obstacle()
         self.values += [message.value for message in batch]
+
+    def finish(self) -> None:
+        self.finished = True
 
 
 @contextmanager
@@ -62,6 +65,7 @@ def test_a_follower_reads_all_records_and_then_is_ready(kafka: Kafka) -> None:
         kafka.fill(MATCHES, [b"%d" % n for n in range(700)], partition)
     with followed(MATCHES) as (follower, recorder):
         assert follower.ready.wait(DEADLINE_S)
+        assert recorder.finished
         assert Counter(recorder.values) == dict.fromkeys((b"%d" % n for n in range(700)), 3)
         kafka.send(MATCHES, b"later")
         until(lambda: b"later" in recorder.values)
