@@ -48,7 +48,12 @@ class ControlView:
     def rows(self) -> list[SeedRow]:
         """Rows sorted by event and id; `key` is the key of the record."""
         now = rfc3339(now_ms())
-        return [row | {"state": "expired"} if _has_expired(row, now) else row for row in self._rows]
+        return [
+            row | {"state": "expired"}
+            if row["state"] == "live" and row["expires_at"] and row["expires_at"] <= now
+            else row
+            for row in self._rows
+        ]
 
     @cached_property
     def _rows(self) -> list[SeedRow]:
@@ -63,10 +68,6 @@ class ControlView:
                 for row in rows
             ]
         return sorted(rows, key=lambda row: (row.get("event") or "", row["id"]))
-
-
-def _has_expired(row: SeedRow, now: str) -> bool:
-    return row["state"] == "live" and bool(row["expires_at"]) and row["expires_at"] <= now
 
 
 class DeskModel:

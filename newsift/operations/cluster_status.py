@@ -19,7 +19,7 @@ from newsift.operations.times import now_ms
 from newsift.operations.workers import ANSWER_ERRORS, ANSWER_S, ask_worker, worker_addresses
 from newsift.statistics.counts import Tally, count_posts
 from newsift.statistics.pass_rates import describe_window, hourly_rate
-from worker.config import Config, MatchingConfig
+from worker.config import Config
 from worker.config.rules import ALL
 from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.kafka.topics import admin_client
@@ -102,6 +102,7 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     now = read_offsets(cluster, admin, config)
     state, workers = describe_group(admin, config)
     counts = read_worker_counts(config, lambda: cluster.cluster_id)
+    reader, factor = config.matching.reader, config.matching.read_factor
     return {
         "kafka": config.kafka.bootstrap_servers,
         "group": config.kafka.group,
@@ -112,7 +113,7 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "rates": message_rates(before, now),
         "hourly": hourly_rates(cluster, config),
         "collectors": list(list_collectors()),
-        "reader": _reader(config.matching),
+        "reader": {"name": reader, "read_factor": ALL if isinf(factor) else factor},
         "control": estimate_control(counts),
         "links": counts.get(LINKING_POSTS),
         "seeds": count_seed_states(cluster, config),
@@ -151,11 +152,6 @@ def estimate_control(counts: Mapping[str, int]) -> Row | None:
         "skimmed": skimmed, "read": read, "would_match": lost, "matched": counts[MATCHED_POSTS],
         "lost": round(value), "low": round(low), "high": round(high),
     }  # fmt: skip
-
-
-def _reader(matching: MatchingConfig) -> Row:
-    factor = ALL if isinf(matching.read_factor) else matching.read_factor
-    return {"name": matching.reader, "read_factor": factor}
 
 
 def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnapshot:

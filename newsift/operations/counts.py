@@ -23,11 +23,10 @@ from newsift.operations.times import now_ms
 from newsift.statistics.count_draw import FramePosts, draw_posts, frame_key, plan_strata
 from newsift.statistics.count_frame import CountFrame, CountSeries, count_series, frames_of
 from newsift.statistics.labels import CountDraw, Label, QueueName
-from newsift.statistics.queues import Candidate, CountQueue, Question, Queue, ScoredPost
+from newsift.statistics.queues import Candidate, CountQueue, Question, ScoredPost
 from worker.config import Config
 from worker.kafka.reading import Offsets, TopicReader
 from worker.match.near import NearMiss, Stratum, merge_strata
-from worker.posts.outcome import PostId
 from worker.posts.times import DAY_MS, HOUR_MS, LAST_MS, rfc3339
 
 MAX_FRAME_POSTS = 1_000_000  # matches of an event: some 100 MB
@@ -171,10 +170,11 @@ def draw_count(source: EventPosts, request: QueueRequest, labels: Sequence[Label
     model; else a new one begins.
     """
     frames = frames_of(labels)
-    frozen = _draw_again(source, frames[0]) if frames else None
-    if frozen and frozen.queue.next(_own_verdicts(frozen.queue, labels, request.by)):
-        notify(f"goes on with the draw of {rfc3339(frames[0].until)}")
-        return frozen
+    if frames and (frozen := _draw_again(source, frames[0])):
+        own = (each for each in labels if each.by == request.by and frozen.queue.accepts(each))
+        if frozen.queue.next({label.post_id: label.label == "on" for label in own}):
+            notify(f"goes on with the draw of {rfc3339(frames[0].until)}")
+            return frozen
     before = frozenset(frame.nonce for frame in frames)
     nonce = token_hex(8) if request.nonce in before else request.nonce
     matches = source.matches(request.start, nonce)
@@ -223,14 +223,6 @@ def _labelled_first(frame: CountFrame, kept: Sequence[NearMiss]) -> list[NearMis
     gone = labelled.keys() - {near.post.post_id for near in kept}
     order = sorted(kept, key=lambda near: near.post.post_id not in labelled)
     return [*(labelled[name] for name in sorted(gone)), *order]
-
-
-def _own_verdicts(queue: Queue, labels: Iterable[Label], by: str) -> dict[PostId, bool]:
-    return {
-        label.post_id: label.label == "on"
-        for label in labels
-        if label.by == by and queue.accepts(label)
-    }
 
 
 def _freeze(

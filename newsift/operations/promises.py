@@ -116,7 +116,10 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
         return ""
     if event.profile_status != IN_FORCE:
         return f"its profile is {event.profile_status}"
-    if profile.skim_threshold is not None and not is_served(profile, event.thresholds):
+    served = np.array(event.thresholds, np.float32)
+    if profile.skim_threshold is not None and not (
+        profile.threshold is not None and np.float32(profile.threshold) in served
+    ):
         return "matching.reader is skim, and it speaks of posts that are read"
     precision, before = profile.promise.get("precision"), profile.promise.get("rate")
     if not (isinstance(precision, float) and isinstance(before, float)):
@@ -128,13 +131,6 @@ def lapse_reason(event: EventState, rate: float | None) -> str:
     return (
         f"{1000 * rate:.2g} of 1,000 posts passed in the last hour; "
         f"{1000 * before:.2g} do without the event"
-    )
-
-
-def is_served(profile: Profile, thresholds: Sequence[float]) -> bool:
-    """Whether its own threshold is among those in force."""
-    return profile.threshold is not None and np.float32(profile.threshold) in np.array(
-        thresholds, np.float32
     )
 
 

@@ -35,7 +35,9 @@ def precision_threshold(
     check_shares(precision, confidence)
     order = np.argsort(-values, kind="stable")
     values, positives = values[order], np.cumsum(right[order])
-    threshold, first = None, first_cut(len(values), precision, confidence)
+    # The first test depends on the number of labels, and never on their values.
+    errors = int(len(values) >= MIN_LABELS_FOR_ONE_ERROR)
+    threshold, first = None, labels_needed(precision, confidence, errors)
     # The counts of labels after which the score changes, from the first test on.
     ends = np.flatnonzero(np.append(np.diff(values) != 0, len(values) > 0)) + 1
     for k in ends[ends >= first].tolist():
@@ -62,11 +64,6 @@ def is_certified(positives: int, n: int, precision: float, confidence: float) ->
     """Whether this many positives of n would be too unlikely at a lower precision."""
     alpha = (1 - confidence) * (1 + ROUNDING)
     return binomial_tail(n, precision, positives) <= alpha
-
-
-def first_cut(n: int, precision: float, confidence: float) -> int:
-    """The number of labels of the first test; depends on their number, never on their values."""
-    return labels_needed(precision, confidence, errors=int(n >= MIN_LABELS_FOR_ONE_ERROR))
 
 
 def confidence_of_version(confidence: float, version: int) -> float:

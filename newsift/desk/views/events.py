@@ -19,7 +19,7 @@ from newsift.desk.matches import StoryFilter
 from newsift.desk.post_fields import MAX_POST_CHARS, post_fields
 from newsift.desk.session import Desk
 from newsift.operations.actor import current_user
-from newsift.operations.events import NO_PROFILE, EventState
+from newsift.operations.events import IN_FORCE, NO_PROFILE, EventState
 from newsift.operations.matches import MAX_ID_CHARS, MatchRow
 from newsift.operations.promises import lapse_reason
 from newsift.statistics.pass_rates import hourly_rate
@@ -117,10 +117,11 @@ def event_exists(desk: Desk, request: EventRequest) -> Json:
 def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
     """`rows` are those of its seeds and of its profile."""
     seeds = [row for row in rows if not row["id"].startswith(PROFILE_PREFIX)]
-    profiles = (row for row in rows if row["id"].startswith(PROFILE_PREFIX))
-    row = next(map(profile_row, profiles), None)
-    profile = desk.mirrors.control.profiles.get(name) if row else None
-    status = row["state"] if row else NO_PROFILE
+    row, profile, status = None, None, NO_PROFILE
+    if stored := next((row for row in rows if row["id"].startswith(PROFILE_PREFIX)), None):
+        status = IN_FORCE if stored["state"] == "live" else stored["state"]
+        row = {"state": status, "why": shorten(str(stored.get("reason") or ""), MAX_REASON_CHARS)}
+        profile = desk.mirrors.control.profiles.get(name)
     thresholds = thresholds_of(row for row in rows if row["state"] == "live")
     event = EventState(name, profile=profile, profile_status=status, thresholds=tuple(thresholds))
     counts = desk.matches.counts(name)
@@ -154,11 +155,6 @@ def thresholds_of(live: Iterable[Json]) -> list[float]:
     """Rising; automatic ones only with the model."""
     thresholds = (row.get("threshold_in_force") or row.get("threshold") for row in live)
     return sorted({threshold for threshold in thresholds if threshold is not None})
-
-
-def profile_row(row: Json) -> Json:
-    state = "in force" if row["state"] == "live" else row["state"]
-    return {"state": state, "why": shorten(str(row.get("reason") or ""), MAX_REASON_CHARS)}
 
 
 def promise_row(event: EventState, rate: float | None) -> Json | None:
