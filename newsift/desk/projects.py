@@ -116,13 +116,12 @@ class Projects:
     @property
     def state(self) -> dict[str, str | None]:
         """The name of the project that is open, that is being opened, and what went wrong."""
-        opened = self._open
-        name = opened.name if opened else None
-        if opened is None or opened.error:
-            return {"project": None, "opening": None, "error": opened.error if opened else ""}
-        is_open = opened.desk is not None
-        return {"project": name if is_open else None, "opening": None if is_open else name,
-                "error": ""}  # fmt: skip
+        state: dict[str, str | None] = {"project": None, "opening": None, "error": ""}
+        if (opened := self._open) is None:
+            return state
+        if opened.error:
+            return state | {"error": opened.error}
+        return state | {"opening" if opened.desk is None else "project": opened.name}
 
     def rows(self) -> list[ProjectRow]:
         folders = sorted(self.folder.iterdir(), key=lambda each: each.name.casefold())

@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from math import inf
-from threading import Lock
 
 import numpy as np
 
@@ -232,27 +231,21 @@ class EventScores:
     """
 
     def __init__(self, mirror: MatchMirror, model: DeskModel) -> None:
-        self._mirror, self._model, self._lock = mirror, model, Lock()
+        self._mirror, self._model = mirror, model
         self._view: ControlView | None = None
-        self._measures: dict[str, Measure] = {}  # of this view
+        self._measures = lru_cache(MAX_MEASURES)(
+            lambda view, event: make_measure(model.wait(0), view, event)
+        )
         self._matches = lru_cache(8)(lambda measure, _version: scored_matches(mirror, measure))
         self._scores = lru_cache(16)(lambda measure, texts: measure.scores(texts).tolist())
 
     def measure(self, event: str) -> Measure:
         """Raises while the model is not loaded, and for an unknown event."""
-        context, view = self._model.wait(0), self._model.view()
-        with self._lock:
-            if self._view is not view:
-                self._view, self._measures = view, {}
-            measure = self._measures.get(event)
-        if measure is None:
-            measure = make_measure(context, view, event)
-            with self._lock:
-                if self._view is view:
-                    if len(self._measures) >= MAX_MEASURES:
-                        self._measures.clear()
-                    measure = self._measures.setdefault(event, measure)
-        return measure
+        view = self._model.view()
+        if self._view is not view:
+            self._view = view
+            self._measures.cache_clear()
+        return self._measures(view, event)
 
     def matches(self, measure: Measure) -> ScoredMatches:
         return self._matches(measure, self._mirror.version(measure.event.name))

@@ -255,7 +255,6 @@ class LabelState:
 
     _events: Mapping[str, Entries] = field(repr=False)
     left_out: int = 0  # records without room
-    unreadable: int = 0  # records in batches that could not be read
     complete: bool = False  # read to the end that the topic had when the reading began
     offsets: Mapping[int, int] = field(default_factory=dict, compare=False)  # next, by partition
 
@@ -317,10 +316,8 @@ class LabelReducer(TopicReducer[LabelState]):
 
     def _state(self, offsets: Mapping[int, int]) -> LabelState:
         self._is_shared, self._own_events = True, set()
-        return LabelState(
-            MappingProxyType(self._events), self._left_out, self._unreadable, self._complete,
-            offsets,
-        )  # fmt: skip
+        events = MappingProxyType(self._events)
+        return LabelState(events, self._left_out, self._complete, offsets)
 
     def _put(self, record: TopicRecord) -> None:
         key, value = record.key, record.value

@@ -197,15 +197,14 @@ class FrozenCuts:
 
     def _walk(self, members: Sequence[int], label_at: LabelLookup) -> tuple[int, int]:
         """(labels before the first gap, labels still missing); missing is 0 once proven."""
-        positives, enough = 0, evidence_needed(self._confidence)
-        for n, member in enumerate(members):
+        positives, count, enough = 0, 0, evidence_needed(self._confidence)
+        for member in members:
             if (label := label_at(member)) is None:
-                return n, labels_missing(positives, n, self.precision, self._confidence)
-            positives += label
-            if log_evidence(positives, n + 1, self.precision) >= enough:
-                return n + 1, 0
-        n = len(members)
-        return n, labels_missing(positives, n, self.precision, self._confidence)
+                break
+            positives, count = positives + label, count + 1
+            if log_evidence(positives, count, self.precision) >= enough:
+                return count, 0
+        return count, labels_missing(positives, count, self.precision, self._confidence)
 
     def _unreachable_after(self, verdicts: Sequence[bool], size: int) -> int:
         """The number of labels after which a set of this size was out of reach."""

@@ -21,6 +21,7 @@ from newsift.statistics.promise import CertifyProgress, FrozenCuts, LabelPlan
 from worker.match.near import draw_key
 from worker.posts.outcome import Post, PostId
 from worker.posts.times import milliseconds, utc
+from worker.text import plural
 
 CERTIFY_SHARE = 0.5
 ALPHA = 0.1  # An interval misses so often.
@@ -191,7 +192,7 @@ class CertifyQueue:
         if progress.threshold is not None:
             lines.append(f"{self._percent} proven from {progress.threshold:.3f} on")
         if progress.next_match is not None:
-            return [*lines, f"{_labels(progress.missing, 'more ')}, if none is off"]
+            return [*lines, f"{plural(progress.missing, 'more label')}, if none is off"]
         everything = [*self._order, *self._training]
         if everything and not unread:
             on = sum(verdicts[match.post_id] for match in everything)
@@ -245,7 +246,7 @@ class CertifyQueue:
             return ""
         (low, share, high), labels = estimate
         share_text = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-        return f"about {share_text} of all are on the event, by {_labels(labels)}"
+        return f"about {share_text} of all are on the event, by {plural(labels, 'label')}"
 
     def _unlabelled_count(self, verdicts: Verdicts) -> int:
         return sum(match.post_id not in verdicts for match in (*self._order, *self._training))
@@ -372,10 +373,6 @@ class AnyQueue:
 
 # Without state: the verdicts alone decide the next question.
 Queue = CertifyQueue | LearnQueue | CountQueue | AnyQueue
-
-
-def _labels(count: int, more: str = "") -> str:
-    return f"{count:,} {more}label{'s' if count != 1 else ''}"
 
 
 def _first_unlabelled(order: Iterable[Candidate], verdicts: Verdicts) -> Question | None:

@@ -261,7 +261,6 @@ def post_row(row: MatchRow, labels: LabelRows, most: int = MAX_LIST_TEXT_CHARS) 
         "deleted": row.is_deleted,
         "lang": row.lang,
         "at": rfc3339(row.at) if row.at else None,
-        "number": row.number,
         "score": row.score,
         "threshold": row.threshold,
         "new": row.new,

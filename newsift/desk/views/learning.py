@@ -103,9 +103,7 @@ def creation_row(creation: object) -> dict[str, Any]:
     """What is sound of a record that anybody may have written; bounded."""
     fields: Mapping[str, Any] = creation if isinstance(creation, dict) else {}
     texts = {name: fields.get(name) for name in ("at", "by", "method")}
-    numbers = {
-        name: fields.get(name) for name in ("beta", "gamma", "cohesion", "labels", "attempts")
-    }
+    numbers = {name: fields.get(name) for name in ("beta", "cohesion", "labels")}
     posts = fields.get("posts")
     return {
         **{

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from encoder.errors import InputError
 from newsift.desk.api import MAX_BY_CHARS, Action, EmptyRequest, get_endpoint, post_endpoint
-from newsift.desk.projects import MAX_UPLOAD_BYTES, Projects
+from newsift.desk.projects import Projects
 from newsift.files.preview import FilePreview
 from newsift.files.tables import FileOptions
 from newsift.operations.actor import current_user
@@ -29,10 +29,7 @@ def session(projects: Projects, _request: EmptyRequest) -> dict[str, Any]:
 
 @get_endpoint("/api/projects", EmptyRequest)
 def list_projects(projects: Projects, _request: EmptyRequest) -> dict[str, Any]:
-    folder = str(projects.folder)
-    return projects.state | {
-        "projects": projects.rows(), "folder": folder, "max_bytes": MAX_UPLOAD_BYTES,
-    }  # fmt: skip
+    return projects.state | {"projects": projects.rows(), "folder": str(projects.folder)}
 
 
 class UploadRequest(Action, frozen=True, kw_only=True):

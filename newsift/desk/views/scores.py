@@ -39,7 +39,6 @@ from newsift.statistics.pass_rates import (
     NearMissSample,
     pass_rates,
 )
-from newsift.statistics.queues import ScoredPost
 from worker.match.near import NearAnswer
 from worker.posts.compare import compared_text
 from worker.posts.outcome import PostId
@@ -139,12 +138,9 @@ def near_rows(
     measure: Measure, answers: Sequence[NearAnswer], verdict_of: Mapping[PostId, Verdict]
 ) -> list[dict[str, Any]]:
     """The newest first, with the words that make their scores."""
-
-    def time_and_score(near: ScoredPost) -> tuple[int, float]:
-        created_at = utc(near.post.created_at)
-        return (milliseconds(created_at) if created_at else -1), near.score
-
-    newest = sorted(merge_near_candidates(answers), key=time_and_score, reverse=True)[:MAX_ROWS]
+    posts = merge_near_candidates(answers)
+    posts.sort(key=lambda near: (milliseconds(utc(near.post.created_at)), near.score), reverse=True)
+    newest = posts[:MAX_ROWS]
     texts = [compared_text(near.post, measure.context.compare) for near in newest]
     words = measure.why(texts) if len(measure.rows) else [[] for _ in newest]
     return [
