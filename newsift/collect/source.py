@@ -107,7 +107,6 @@ class LiveSource(Protocol):
     @property
     def place(self) -> str:
         """The host or folder that the cursors belong to."""
-        ...
 
     def arrivals(self, session: ClientSession, position: SourcePosition | None) -> Arrivals:
         """The frames of one connection, from the position's post on; LostError at its end.
@@ -115,8 +114,6 @@ class LiveSource(Protocol):
         Without a position it starts with new posts. A Gap is yielded where posts since the position
         are lost. An empty list says that the connection is open.
         """
-        ...
 
     def backoff(self, error: LostError) -> Backoff:
         """The pauses before the next connection; the collector resets them after progress."""
-        ...

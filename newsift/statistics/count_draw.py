@@ -54,7 +54,6 @@ class Division:
     """The strata of the matches of a frame."""
 
     cut: float  # the least score of the upper band
-    groups: U64  # the story groups that are asked for with certainty
     stratum: NDArray[np.int8]  # [n], by the number of its name in MATCH_STRATA
 
     def rows(self, name: StratumName) -> I64:
@@ -84,13 +83,16 @@ def largest_groups(posts: FramePosts, count: int) -> U64:
 
 
 def divide(posts: FramePosts, groups: U64, cut: float | None = None) -> Division:
-    """By the median score of the posts that are in none of these groups, or at a given cut."""
+    """Posts of these groups are asked for with certainty; the others lie above a cut, or below.
+
+    Without a cut it is their median score.
+    """
     is_story = np.isin(posts.groups, groups)
     if cut is None:
         others = posts.scores[~is_story]
         cut = float(np.median(others)) if len(others) else 1.0
     stratum = np.where(is_story, 0, np.where(posts.scores >= np.float32(cut), 1, 2))
-    return Division(cut, groups, stratum.astype(np.int8))
+    return Division(cut, stratum.astype(np.int8))
 
 
 def allocate(sizes: Mapping[StratumName, int], labels: int) -> dict[StratumName, int]:

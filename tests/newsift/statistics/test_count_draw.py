@@ -56,7 +56,8 @@ def test_labels_are_divided_by_size_and_spread(
 
 def test_the_draw_asks_for_stories_first_and_then_evenly() -> None:
     posts = frame([1] * 40 + [2] * 20 + [0] * 140)
-    division = divide(posts, np.array([1, 2], np.uint64))
+    groups = np.array([1, 2], np.uint64)
+    division = divide(posts, groups)
     planned: dict[StratumName, int] = {"story": 2, "upper": 10, "lower": 20, "near": 5}
     drawn = draw_posts(posts, division, planned)
     assert {(d.stratum, d.posts) for d in drawn[:2]} == {("story", 40), ("story", 20)}
@@ -66,7 +67,7 @@ def test_the_draw_asks_for_stories_first_and_then_evenly() -> None:
     rows = [d.number for d in drawn if d.stratum == "lower"]
     assert rows == division.rows("lower")[:20].tolist()
     assert posts.scores[rows].max() < division.cut <= posts.scores[division.rows("upper")].min()
-    again = divide(posts, division.groups, division.cut)
+    again = divide(posts, groups, division.cut)
     assert (again.stratum == division.stratum).all()
 
 
