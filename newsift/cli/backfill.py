@@ -9,9 +9,8 @@ from encoder.errors import InputError
 from newsift.cli.options import kafka_options, since_option
 from newsift.cli.output import Output, output_options, post_time
 from newsift.files.articles import Article
-from newsift.files.deletions import DeletedPosts
 from newsift.files.rows import TOPIC_SOURCE, AddRecords, OutputRecord, parse_match_record
-from newsift.operations.deletions import read_deletions
+from newsift.operations.deletions import DeletedPosts, read_deletions
 from newsift.operations.messages import format_counts, notify
 from newsift.operations.offline_pipeline import Totals, describe_idle_profiles, load_pipeline
 from newsift.operations.seed_topic import SeedTopic, find_key

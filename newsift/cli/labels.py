@@ -17,14 +17,13 @@ from newsift.cli.group import CommandGroup
 from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrap
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
-from newsift.files.deletions import has_content
 from newsift.files.labels import label_writer, read_labels
 from newsift.files.read import DASH
 from newsift.files.write import check_targets
 from newsift.files.writers import TEXT_ENDINGS, check_ending
 from newsift.operations.actor import current_user
 from newsift.operations.counts import EventPosts, draw_count
-from newsift.operations.deletions import read_deletions
+from newsift.operations.deletions import has_content, read_deletions
 from newsift.operations.events import unknown_event
 from newsift.operations.labels import (
     NO_CANDIDATES,

@@ -14,9 +14,8 @@ from newsift.cli.options import kafka_options, option_group, since_option
 from newsift.cli.output import Output, match_time, output_options
 from newsift.cli.post_matches import MatchPoster
 from newsift.cli.services import run_services
-from newsift.files.deletions import DeletedPosts
 from newsift.files.rows import TOPIC_SOURCE, MatchFilter, OutputRecord
-from newsift.operations.deletions import add_deletions, parse_visible, read_deletions
+from newsift.operations.deletions import DeletedPosts, add_deletions, parse_visible, read_deletions
 from newsift.operations.messages import ProgressLine, notify
 from newsift.web.addresses import parse_address
 from worker import log

@@ -15,8 +15,8 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition, errors
 from yarl import URL
 
 from newsift.collect.source import Backoff
-from newsift.files.deletions import DeletedPosts, SourcedPost, parse_deletion, sourced
 from newsift.files.rows import MatchFilter, parse_match_record
+from newsift.operations.deletions import DeletedPosts, SourcedPost, parse_deletion, sourced
 from newsift.operations.messages import notify
 from newsift.web.addresses import retry_after
 from newsift.web.client import client_session
@@ -151,9 +151,9 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
         """
         if (deletion := parse_deletion(message.value)) is not None:
             deleted = DeletedPosts()
-            deleted.add(sourced(deletion.post_id, instance_of(message)))
+            deleted.add(sourced(deletion.post.post_id, instance_of(message)))
             self._waiting = [each for each in self._waiting if not deleted.covers(each.post)]
-            return self._wait(message, message.value, "a deletion", deletion.post_id)
+            return self._wait(message, message.value, "a deletion", deletion.post.post_id)
         record, body = parse_match_record(message.value), message.value
         if record is None or not (matches := self._filters.select(record)):
             return None

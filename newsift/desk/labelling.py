@@ -22,8 +22,8 @@ from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import Period
 from newsift.desk.post_fields import post_fields
 from newsift.desk.threads import DaemonExecutor, lock_or_busy
-from newsift.files.deletions import has_content, without_content
 from newsift.operations.counts import EventPosts, draw_count
+from newsift.operations.deletions import has_content, without_content
 from newsift.operations.labels import (
     AnswerLog,
     FrozenQueue,

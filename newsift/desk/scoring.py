@@ -15,8 +15,8 @@ from newsift.desk.matches import MatchMirror
 from newsift.desk.model import ControlView, DeskModel
 from newsift.desk.period import FilePeriod, Period, StreamPeriod
 from newsift.desk.threads import TimedCache
-from newsift.files.deletions import has_content
 from newsift.operations.cluster_status import StreamRate, count_processed, read_stream_rate
+from newsift.operations.deletions import has_content
 from newsift.operations.events import EventState, require_event
 from newsift.operations.labels import request_near_answers
 from newsift.operations.matches import MatchRow

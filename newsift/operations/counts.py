@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from encoder.errors import InputError
-from newsift.files.deletions import DeletedPosts, without_content
-from newsift.operations.deletions import read_deletions
+from newsift.operations.deletions import DeletedPosts, read_deletions, without_content
 from newsift.operations.labels import (
     FrozenQueue,
     QueueRequest,

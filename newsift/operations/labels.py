@@ -12,8 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.deletions import DeletedPosts, without_content
-from newsift.operations.deletions import read_deletions
+from newsift.operations.deletions import DeletedPosts, read_deletions, without_content
 from newsift.operations.events import PromiseTarget
 from newsift.operations.keyed_topic import KeyedTopic
 from newsift.operations.matches import MatchRow, newest_profile

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import msgspec
 
-from newsift.files.deletions import DeletedPosts, SourcedPost, parse_deletion, redact, sourced
 from newsift.files.rows import parse_match_record
+from newsift.operations.deletions import DeletedPosts, SourcedPost, parse_deletion, redact, sourced
 from newsift.operations.messages import notify
 from newsift.operations.times import now_ms
 from worker.config import Config
@@ -335,7 +335,7 @@ class MatchLog:
         for message in messages:
             self.version += 1
             if (deletion := parse_deletion(message.value)) is not None:
-                self._delete(sourced(deletion.post_id, instance_of(message)))
+                self._delete(sourced(deletion.post.post_id, instance_of(message)))
                 continue
             for row in match_rows(message, now, self.version, self._is_file):
                 if self._event in (None, row.event):

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from encoder.embeddings import Embeddings
 from encoder.errors import InputError
 from encoder.model.weights import F32
-from newsift.files.deletions import DeletedPosts, has_content
 from newsift.operations.actor import creation_fields
-from newsift.operations.deletions import read_deletions
+from newsift.operations.deletions import DeletedPosts, has_content, read_deletions
 from newsift.operations.events import (
     EventState,
     attempts_of,

@@ -11,7 +11,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.deletions import (
+from newsift.files.rows import parse_match_record
+from newsift.operations.cluster_status import read_commits, retry_coordinator
+from newsift.operations.deletion_events import read_deletion
+from newsift.operations.deletions import (
     NAMED_BY_INSTANCE,
     SCHEMA,
     DeletedPosts,
@@ -19,12 +22,9 @@ from newsift.files.deletions import (
     SourcedPost,
     encode_deletion,
     parse_deletion,
+    read_deletions,
     sourced,
 )
-from newsift.files.rows import parse_match_record
-from newsift.operations.cluster_status import read_commits, retry_coordinator
-from newsift.operations.deletion_events import read_deletion
-from newsift.operations.deletions import read_deletions
 from newsift.operations.labels import LabelTopic, without_deleted
 from newsift.operations.messages import ProgressLine, capture, notify
 from newsift.operations.times import now_text
@@ -202,7 +202,7 @@ class Pruner:
 
     def _add_match_record(self, message: StoredMessage) -> None:
         if (record := parse_deletion(message.value)) is not None:
-            post = sourced(record.post_id, instance_of(message))
+            post = sourced(record.post.post_id, instance_of(message))
             self._state.add_record(post, record.deleted_at)
             self._deleted.add(post)
             return

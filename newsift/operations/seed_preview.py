@@ -12,9 +12,8 @@ from random import Random
 from typing import Any
 
 from encoder.errors import NewsiftError
-from newsift.files.deletions import DeletedPosts
 from newsift.files.rows import parse_match_record
-from newsift.operations.deletions import read_deletions
+from newsift.operations.deletions import DeletedPosts, read_deletions
 from newsift.operations.messages import ProgressLine, notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_drafts import SeedDraft

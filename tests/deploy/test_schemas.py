@@ -8,7 +8,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import encoder
-from newsift.files.deletions import encode_deletion, redact
+from newsift.operations.deletions import encode_deletion, redact
 from newsift.statistics.labels import Label, Note, read_label
 from tests.worker.event_profiles import profile
 from tests.worker.small_encoder import ControlTopic, Mail

@@ -21,7 +21,7 @@ from newsift.desk.api import (
 from newsift.desk.labelling import LabelSession, QueueKey
 from newsift.desk.post_fields import post_fields
 from newsift.desk.session import Desk
-from newsift.files.deletions import without_content
+from newsift.operations.deletions import without_content
 from newsift.operations.events import NO_PROFILE, PromiseTarget, require_event
 from newsift.operations.labels import QueueKind
 from newsift.operations.matches import MatchRow

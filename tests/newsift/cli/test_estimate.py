@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from newsift.files.deletions import encode_deletion
+from newsift.operations.deletions import encode_deletion
 from newsift.statistics.labels import Label, read_label
 from tests.newsift.cli.test_labels import KEYS, AtTerminal
 from tests.newsift.worker_web import answering

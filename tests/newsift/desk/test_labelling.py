@@ -18,7 +18,7 @@ from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.period import FilePass, FilePeriod, StreamPeriod
 from newsift.desk.post_fields import MAX_POST_CHARS
 from newsift.desk.threads import DaemonExecutor
-from newsift.files.deletions import encode_deletion
+from newsift.operations.deletions import encode_deletion
 from newsift.operations.labels import AnswerLog, FrozenQueue, LabelTopic
 from newsift.operations.matches import MatchLog, MatchRow
 from newsift.statistics.count_frame import frames_of

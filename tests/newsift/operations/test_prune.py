@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder.errors import InputError
-from newsift.files.deletions import SourcedPost
+from newsift.operations.deletions import SourcedPost
 from newsift.operations.prune import Author, PruneState
 from worker.posts.outcome import Post
 
