@@ -155,7 +155,7 @@ def filter_posts(
     if learning_files:
         context = ModelContext(config)
         material = open_inputs(learning_files, posts.file_options, config.limits)
-        state = state.with_profiles(_learn_profiles(material, state, context))
+        state = state.with_contents(_learn_profiles(material, state, context))
     pipeline, seed_set = load_pipeline(state, config)
     for idle in describe_idle_profiles(seed_set):
         notify(f"{idle}; its seeds are used")
@@ -284,22 +284,18 @@ def _report_total(total: Totals, seeds: int) -> None:
     read = total.progress.count
     if total.rejected.total() == read > 0:
         raise InputError("no row could be read as a post; name what they are with --format")
+    different, repeats = total.different, ""
+    if different is not None and different != total.matched:
+        # The number that the desk shows: rows repeat an id or, without ids, a text.
+        repeats = f" ({plural(different, 'different post')})"
     notify(
-        f"{plural(read, 'post')} read, {total.matched:,} matched{_different_text(total)}"
+        f"{plural(read, 'post')} read, {total.matched:,} matched{repeats}"
         f"{_counts_text('passed over', total.passed_over)}"
         f"{_counts_text('rejected', total.rejected)}; "
         f"{plural(seeds, 'seed')}, {total.progress.rate(' posts/s')}"
     )
     for event, count in total.events.most_common(MAX_EVENTS):
         notify(f"{count:>7,} {'match' if count == 1 else 'matches'} of {event}")
-
-
-def _different_text(total: Totals) -> str:
-    """The number that the desk shows, where rows repeat an id or, without ids, a text."""
-    different = total.different
-    if different is None or different == total.matched:
-        return ""
-    return f" ({plural(different, 'different post')})"
 
 
 def _counts_text(name: str, counts: Counter[str]) -> str:

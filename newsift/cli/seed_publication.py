@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from encoder.errors import NewsiftError
 from newsift.cli.events import learn_once
 from newsift.cli.output import PIPE_WIDTH, print_json
 from newsift.cli.terminal import at_terminal
@@ -27,13 +28,14 @@ from newsift.operations.seed_preview import (
     Preview,
     count_event_seeds,
     draft_status,
-    preview_published,
     preview_row,
+    preview_seeds,
 )
 from newsift.operations.seed_rows import AutoThresholds, publication_text, seed_fields
 from newsift.operations.seed_topic import SeedTopic
 from worker.config import Config
 from worker.seeds.record import Seed
+from worker.seeds.state import ControlState
 from worker.text import escape_invisible, one_line, plural, shorten
 
 MAX_EVENTS = 5
@@ -59,7 +61,7 @@ def publish_drafts(
     require_room(before, seeds, config)
     context = load_context(config) if options.with_preview else None
     if context:
-        context.calibrate(before.with_seeds(seeds))
+        context.calibrate(before.with_contents(seeds))
     auto = draft_thresholds(context, drafts) if context else {}
     topic.publish({draft.key: draft.value for draft in drafts}, before)
     after = topic.state()
@@ -72,8 +74,7 @@ def publish_drafts(
             keys = ", ".join(draft.ignored_keys)
             notify(f"{draft.source}: ignored: {keys}; a seed has {', '.join(SEED_KEYS)}")
     report_copies(after, seeds)
-    limits = TERMINAL_LIMITS if at_terminal() else SCRIPT_LIMITS
-    preview = preview_published(topic, context, after, seeds, limits) if context else None
+    preview = _preview(topic, context, after, seeds) if context else None
     if as_json:
         rows = zip(seeds, statuses, strict=True)
         print_json([_row(seed, status, auto, preview) for seed, status in rows])
@@ -83,6 +84,18 @@ def publish_drafts(
         _report_few_articles(events)
     notify_version(before)
     _offer_to_learn(topic, config, events, options.ask)
+
+
+def _preview(
+    topic: SeedTopic, context: ModelContext, state: ControlState, seeds: Sequence[Seed]
+) -> Preview | None:
+    """None, with a message, if it fails: the seeds are published already."""
+    limits = TERMINAL_LIMITS if at_terminal() else SCRIPT_LIMITS
+    try:
+        return preview_seeds(topic.cluster, context, state, seeds, limits)
+    except NewsiftError as error:
+        notify(f"published; what would have matched is not shown: {error}")
+        return None
 
 
 def _row(seed: Seed, status: str, auto: AutoThresholds, preview: Preview | None) -> dict[str, Any]:

@@ -88,7 +88,9 @@ def list_seeds(as_json: bool, config: Config) -> None:
 def _table_row(row: SeedRow, default: float | None) -> SeedRow:
     title = f"for {', '.join(row['seeds'])}" if "seeds" in row else row.get("title")
     row = row | {"title": row.get("reason", title)}
-    return row if row["state"] == "refused" else row | {"threshold": threshold_text(row, default)}
+    if row["state"] == "refused":
+        return row
+    return row | {"threshold": threshold_text(row["threshold"], default, row.get("auto_threshold"))}
 
 
 @seeds.command("show")
@@ -106,7 +108,8 @@ def show_seed(name: str, as_json: bool, config: Config) -> None:
         print_json([row])
         return
     if "threshold" in row:
-        row["threshold"] = threshold_text(row, config.matching.threshold)
+        default, automatic = config.matching.threshold, row.get("auto_threshold")
+        row["threshold"] = threshold_text(row["threshold"], default, automatic)
     last = ("text", "value", "auto_threshold")
     print_fields({name: value for name, value in row.items() if name not in last})
     click.echo()

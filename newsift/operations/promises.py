@@ -18,7 +18,6 @@ from newsift.operations.labels import read_event_labels
 from newsift.operations.matches import MatchRow, read_matches
 from newsift.operations.messages import notify
 from newsift.operations.model_context import ModelContext
-from newsift.operations.seed_rows import has_expired
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import RANDOM_DRAWS, Label, unanimous_verdicts
@@ -29,7 +28,7 @@ from worker.errors import ConflictError
 from worker.kafka.reading import TopicReader
 from worker.posts.times import HOUR_MS, milliseconds, utc
 from worker.seeds.profile import Profile
-from worker.seeds.state import ControlState
+from worker.seeds.state import ControlState, seed_status
 from worker.text import plural
 
 MIN_POSTS_FOR_RATE = 1_000
@@ -246,7 +245,7 @@ def event_row(event: EventState, lapse: str = "") -> dict[str, Any]:
     return {
         "event": event.name,
         "seeds": [seed.id for seed in event.seeds],
-        "expired": [seed.id for seed in event.seeds if has_expired(seed, now)],
+        "expired": [s.id for s in event.seeds if seed_status(s, now).state == "expired"],
         "profile": event.profile_status,
         "why": event.why or None,
         "version": profile.version if profile else None,

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from encoder.errors import InputError
-from newsift.files.article_checks import known_words, other_language, too_few_words
 from newsift.files.articles import (
     PAGE_ENDINGS,
     Article,
@@ -64,12 +63,10 @@ class SeedDraft:
     ignored_keys: tuple[str, ...] = ()  # keys of its source
     doubt: str | None = None  # what its text looks like if it is not an article
 
-    def objection(self, model: str) -> str | None:
-        """Why this may not be an article that the model can read, or None."""
+    @property
+    def article(self) -> Article:
         text = self.record.get("text")
-        if self.doubt or not (isinstance(text, str) and text.strip()):
-            return self.doubt
-        return too_few_words(text) or other_language(text, known_words(model))
+        return Article("", text if isinstance(text, str) else "", doubt=self.doubt)
 
     @property
     def key(self) -> bytes:
@@ -90,9 +87,7 @@ def require_articles(
 ) -> None:
     """Raises for a draft that looks like no article, is too short, or in another language."""
     for draft in drafts:
-        if draft.objection(model):
-            text = str(draft.record["text"])
-            Article("", text, doubt=draft.doubt).require_seed(draft.source, model, remedy)
+        draft.article.require_seed(draft.source, model, remedy)
 
 
 def set_event(drafts: Iterable[SeedDraft], event: str) -> list[SeedDraft]:

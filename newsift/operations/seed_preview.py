@@ -11,19 +11,16 @@ from itertools import accumulate, starmap
 from random import Random
 from typing import Any
 
-from encoder.errors import NewsiftError
 from newsift.files.rows import parse_match_record
 from newsift.operations.deletions import DeletedPosts, read_deletions
-from newsift.operations.messages import ProgressLine, notify
+from newsift.operations.messages import ProgressLine
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_drafts import SeedDraft
-from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
 from newsift.statistics.background import text_hash
 from worker.kafka.reading import Offsets, StoredMessage, TopicReader, records_between, sample_spans
 from worker.match.pipeline import Outcome
 from worker.seeds.record import PROFILE_PREFIX, Seed
-from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState
 
 MIN_PROFILE_SEEDS = 2  # The mean of one seed is the seed.
@@ -121,11 +118,12 @@ class Preview:
 
 
 def preview_seeds(
-    cluster: TopicReader, context: ModelContext, seeds: SeedSet, new_ids: Set[str],
+    cluster: TopicReader, context: ModelContext, state: ControlState, new: Sequence[Seed],
     limits: PreviewLimits,
 ) -> Preview:  # fmt: skip
-    """`new_ids` are those of the new seeds."""
-    topic = context.config.topics.posts
+    """What the events of the new seeds match by all their seeds; the state has the new ones."""
+    topic, new_ids = context.config.topics.posts, {seed.id for seed in new}
+    seeds = context.partial_seed_set(state.of_events({seed.event for seed in new}))
     preview, progress = Preview(), ProgressLine()
     if not cluster.exists(topic):
         return preview
@@ -164,19 +162,6 @@ def _read_spans(
             yield batch
             if time.monotonic() > deadline:
                 return
-
-
-def preview_published(
-    topic: SeedTopic, context: ModelContext, state: ControlState, new: Sequence[Seed],
-    limits: PreviewLimits,
-) -> Preview | None:  # fmt: skip
-    """None, with a message, if the preview fails: the seeds are published already."""
-    try:
-        seeds = context.partial_seed_set(state.of_events({seed.event for seed in new}))
-        return preview_seeds(topic.cluster, context, seeds, {seed.id for seed in new}, limits)
-    except NewsiftError as error:
-        notify(f"published; what would have matched is not shown: {error}")
-        return None
 
 
 def preview_row(preview: Preview, event: str) -> dict[str, Any]:

@@ -12,7 +12,14 @@ from worker.config import Config
 from worker.posts.times import rfc3339
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.state import ControlRecord, ControlState, ModelFacts, Resolution
+from worker.seeds.state import (
+    ControlRecord,
+    ControlState,
+    ModelFacts,
+    Resolution,
+    Status,
+    seed_status,
+)
 from worker.text import one_line
 
 AutoThresholds = Mapping[str, float]  # by the ids of seeds and profiles
@@ -50,8 +57,11 @@ def seed_row(resolution: Resolution, record: ControlRecord, whole: bool = False)
         return row | {"state": status.state, "reason": status.reason}
     if status.replaced_by:
         return row | {"state": status.state, "replaced_by": status.replaced_by}
-    end = None if status.ends_at is None else rfc3339(status.ends_at)
-    return row | {"state": status.state, "expires_at": end}
+    return row | {"state": status.state, "expires_at": _end_text(status)}
+
+
+def _end_text(status: Status) -> str | None:
+    return None if status.ends_at is None else rfc3339(status.ends_at)
 
 
 def content_row(
@@ -70,33 +80,26 @@ def content_row(
     return row | {"text": content.text} if whole else row | {"characters": len(content.text)}
 
 
-def has_expired(seed: Seed, time_ms: int) -> bool:
-    return seed.expires_at is not None and seed.expires_at <= time_ms
-
-
 def seed_fields(seed: SeedOrProfile) -> SeedRow:
-    end = seed.expires_at if isinstance(seed, Seed) else None
-    is_expired = isinstance(seed, Seed) and has_expired(seed, now_ms())
-    is_paused = isinstance(seed, Seed) and seed.paused
+    status = seed_status(seed, now_ms()) if isinstance(seed, Seed) else Status("live")
     return {
         "id": seed.id,
-        "state": "paused" if is_paused else "expired" if is_expired else "live",
+        "state": status.state,
         "event": seed.event,
         "seed_version": seed.version,
         "threshold": seed.threshold,
-        "expires_at": None if end is None else rfc3339(end),
+        "expires_at": _end_text(status),
         "title": seed.title,
         "url": seed.url,
     }
 
 
-def threshold_text(row: SeedRow, default: float | None) -> str:
+def threshold_text(own: float | None, default: float | None, automatic: float | None = None) -> str:
     """`default` is the threshold of the configuration, for seeds that have none."""
-    if row["threshold"] is not None:
-        return f"{row['threshold']:g}"
+    if own is not None:
+        return f"{own:g}"
     if default is not None:
         return f"{default:g} (matching.threshold)"
-    automatic = row.get("auto_threshold")
     return "auto" if automatic is None else f"auto {automatic:.4f}"
 
 
@@ -104,7 +107,7 @@ def publication_text(
     seed: SeedOrProfile, status: str, config: Config, auto: AutoThresholds = MappingProxyType({})
 ) -> str:
     """The line that says what was published."""
-    threshold = f"threshold {threshold_text(seed_fields(seed), config.matching.threshold)}"
+    threshold = f"threshold {threshold_text(seed.threshold, config.matching.threshold)}"
     if config.matching.threshold is None and seed.threshold is None:
         one_in = round(1 / config.matching.automatic_rate)
         background = config.matching.background

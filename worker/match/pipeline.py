@@ -12,7 +12,7 @@ import numpy as np
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.model.weights import F32, I64
-from worker import crashpoint
+from worker.crashpoint import reached
 from worker.match.links import linked_pairs
 from worker.match.matcher import SeedPairs
 from worker.match.near import Edges, NearMissRows, is_control_read
@@ -221,14 +221,14 @@ class Pipeline:
         """
         batch, start = BatchState(messages), self._timer()
         self._decode(batch)
-        crashpoint.reached("decoded")
+        reached("decoded")
         start = self._lap(batch, "decode", start)
         if not len(seeds):
             batch.outcome.without_seeds = len(batch.posts)
             batch.posts.clear()
         batch.find_links(seeds)
         parts = list(self._encode(batch, seeds, self._embed))
-        crashpoint.reached("encoded")
+        reached("encoded")
         start = self._lap(batch, "encode", start)
 
         def read(texts: Sequence[str]) -> Embeddings:
@@ -242,7 +242,7 @@ class Pipeline:
         for rows, vectors in parts:
             self._match(batch, rows, vectors, matcher, moment)
         batch.outcome.records.sort(key=lambda record: record.source)
-        crashpoint.reached("matched")
+        reached("matched")
         self._lap(batch, "match", start)
         batch.outcome.seconds["match"] -= batch.outcome.seconds["read"]
         return batch.outcome

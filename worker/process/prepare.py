@@ -18,6 +18,7 @@ from worker.kafka.delivery import Delivery
 from worker.kafka.producer import KafkaProducer, choose_partition
 from worker.kafka.settings import aiokafka_producer_settings
 from worker.kafka.topics import ensure_topics, require_fit_topics
+from worker.match.matcher import prepare_index
 from worker.match.near import NearWatch
 from worker.match.pipeline import Pipeline, ProbeMessage
 from worker.match.readers import share_read
@@ -144,7 +145,8 @@ class WorkerParts:
     def make_seeds(self, state: ControlState) -> SeedSet:
         """The seed set of a control state, ready to match."""
         seeds = self._embedder.make(state)
-        self.flow.prepare(seeds)
+        prepare_index(seeds)
+        self.flow.near.prepare(seeds)
         background = self._embedder.automatic.background.skim
         sample = background[:: max(1, len(background) // SHARE_POSTS)]
         self.metrics.background_share(share_read(seeds, sample))

@@ -28,7 +28,7 @@ from worker.seeds.automatic import (
     ThresholdRules,
 )
 from worker.seeds.profile import Profile, SeedOrProfile
-from worker.seeds.record import RefusedSeed, Seed
+from worker.seeds.record import COMPACT_JSON, RefusedSeed, Seed
 from worker.seeds.set import (
     NEVER_EXPIRES,
     NO_LINKS,
@@ -36,7 +36,6 @@ from worker.seeds.set import (
     SeedLinks,
     SeedSet,
     digest_row,
-    json_row,
     seed_set_digest,
 )
 from worker.seeds.state import ControlState, ModelFacts, Resolution
@@ -324,7 +323,7 @@ class SeedEmbedder:
         for name, *values in self._rule_entries(seeds):
             place = bisect_left(names, name)
             names.insert(place, name)
-            rows.insert(place, json_row([name, *values]))
+            rows.insert(place, COMPACT_JSON.encode([name, *values]))
         return rows
 
     def _rule_entries(self, seeds: Sequence[SeedOrProfile]) -> Iterator[tuple[str, ...]]:

@@ -6,7 +6,8 @@ It is scaled like `Embeddings.as_vectors`, so that its product with a post is th
 import base64
 import hashlib
 import json
-from dataclasses import dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, Self
 
@@ -65,7 +66,10 @@ class EventVector:
                 f"vectors: {axes} axes, {words} slots and {len(self.weights)} weights; as many "
                 f"weights as slots, {MAX_AXES} axes and {MAX_WORDS} slots are allowed; {REMEDY}"
             )
-        self._sort()
+        if (np.diff(self.slots) < 0).any():  # a record may hold them in any order
+            order = np.argsort(self.slots, kind="stable")
+            for name in ("slots", "weights"):
+                object.__setattr__(self, name, frozen(getattr(self, name)[order]))
         bounds = np.concatenate([[-1], self.slots, [SLOTS]])
         if not (bounds[1:] > bounds[:-1]).all():
             raise InputError(
@@ -79,13 +83,6 @@ class EventVector:
 
     def __repr__(self) -> str:
         return f"EventVector(dim {len(self.dense)}, {len(self.slots)} words)"
-
-    def _sort(self) -> None:
-        """A record may hold the slots in any order."""
-        if (np.diff(self.slots) < 0).any():
-            order = np.argsort(self.slots, kind="stable")
-            for name in ("slots", "weights"):
-                object.__setattr__(self, name, frozen(getattr(self, name)[order]))
 
     @classmethod
     def normalised(cls, dense: F32, slots: I32, weights: F32) -> Self:
@@ -230,12 +227,10 @@ class Profile:
         """A copy without history, promise and provenance, which matching does not need."""
         if not (self.before or self.made or self.promise):
             return self
-        copy = object.__new__(type(self))  # its vectors are not read again
-        for attribute in fields(self):
-            object.__setattr__(copy, attribute.name, getattr(self, attribute.name))
+        bare = copy(self)  # its vectors are not read again
         for name, empty in (("before", ()), ("made", {}), ("promise", None)):
-            object.__setattr__(copy, name, empty)
-        return copy
+            object.__setattr__(bare, name, empty)
+        return bare
 
     def previous(self) -> Self | None:
         """The previous version with its own history."""

@@ -1,7 +1,6 @@
 """The seed set: an immutable value with the embeddings, thresholds and pages of all seeds."""
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,11 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from encoder.embeddings import Embeddings
-from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from encoder.thresholds import EVERY_POST
 from worker.seeds.profile import SeedOrProfile
-from worker.seeds.record import RefusedSeed, Seed
+from worker.seeds.record import COMPACT_JSON, RefusedSeed, Seed
 from worker.seeds.state import StaleProfile
 from worker.seeds.vectors import SeedVectors
 
@@ -110,18 +108,6 @@ class SeedSet:
         """All vectors in one table; a copy where there are several parts."""
         return self.vectors[:]
 
-    @classmethod
-    def empty(cls, enc: Encoder) -> Self:
-        none = np.zeros(0, np.float32)
-        return cls(
-            (),
-            SeedVectors.single_part(enc.articles([])),
-            none,
-            seed_set_digest([]),
-            (),
-            none.astype(np.int64),
-        )
-
 
 def digest_row(seed: SeedOrProfile, threshold: float | None, automatic: str) -> str:
     """A seed as the digest of its set has it: its id, its version and its threshold.
@@ -129,16 +115,8 @@ def digest_row(seed: SeedOrProfile, threshold: float | None, automatic: str) -> 
     `automatic` stands for an automatic threshold: it names the rate.
     """
     fixed_threshold = threshold if seed.threshold is None else seed.threshold
-    row = [
-        seed.id,
-        seed.version,
-        automatic if fixed_threshold is None else f"{fixed_threshold:.6f}",
-    ]
-    return json_row(row)
-
-
-def json_row(row: list[str]) -> str:
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+    text = automatic if fixed_threshold is None else f"{fixed_threshold:.6f}"
+    return COMPACT_JSON.encode([seed.id, seed.version, text])
 
 
 def seed_set_digest(rows: Iterable[str]) -> str:

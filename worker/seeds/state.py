@@ -5,7 +5,7 @@
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -117,18 +117,12 @@ class ControlState:
         names = content.seeds if isinstance(content, Profile) else ()
         return build_state([content, *(self.seeds[name] for name in names if name in self.seeds)])
 
-    def with_seeds(self, seeds: Iterable[Seed]) -> "ControlState":
-        """Added or replaced."""
-        new = {seed.id: seed for seed in seeds}
-        refusals = {key: seed for key, seed in self.refused.items() if seed.id not in new}
-        return replace(self, seeds={**self.seeds, **new}, refused=refusals)
-
-    def with_profiles(self, profiles: Iterable[Profile]) -> "ControlState":
-        """A state with these profiles in place of those of their events."""
-        new = {profile.event: profile for profile in profiles}
-        ids = {profile.id for profile in new.values()}
+    def with_contents(self, contents: Sequence[SeedOrProfile]) -> "ControlState":
+        """Added, or in place of those of the same ids."""
+        new, ids = build_state(contents), {content.id for content in contents}
         refusals = {key: seed for key, seed in self.refused.items() if seed.id not in ids}
-        return replace(self, profiles={**self.profiles, **new}, refused=refusals)
+        seeds, profiles = {**self.seeds, **new.seeds}, {**self.profiles, **new.profiles}
+        return replace(self, seeds=seeds, profiles=profiles, refused=refusals)
 
     def value(self, key: bytes) -> bytes | None:
         record = self.records.get(table_key(key))
@@ -154,17 +148,16 @@ class ControlState:
                     end = self.seeds[name].expires_at
                     idle[name] = Status("replaced", replaced_by=profile.id, ends_at=end)
                 compared[profile.id] = profile
-                ends[profile.id] = latest_end(self.seeds[name].expires_at for name in profile.seeds)
+                expiries = [self.seeds[name].expires_at for name in profile.seeds]
+                some = [end for end in expiries if end is not None]
+                ends[profile.id] = max(some) if len(some) == len(expiries) else None
         return Resolution(self, compared, ends, idle)
 
     def status(self, name: str, at_ms: int) -> Status:
         """The status of an existing seed, as far as the records alone decide it."""
         if (seed := self.seeds.get(name)) is None:
             return Status("refused", self.refused[table_key(name.encode())].reason)
-        end = seed.expires_at
-        if seed.paused:
-            return Status("paused", ends_at=end)
-        return Status("expired" if end is not None and end <= at_ms else "live", ends_at=end)
+        return seed_status(seed, at_ms)
 
 
 @dataclass(frozen=True)
@@ -192,9 +185,19 @@ class Resolution:
         if idle := self._idle.get(name):
             return idle
         if isinstance(self.compared.get(name), Profile):
-            end = self.ends[name]
-            return Status("expired" if end is not None and end <= at_ms else "live", ends_at=end)
+            return _status_until(self.ends[name], at_ms)
         return self.state.status(name, at_ms)
+
+
+def seed_status(seed: Seed, at_ms: int) -> Status:
+    """Without the profile that may replace it."""
+    if seed.paused:
+        return Status("paused", ends_at=seed.expires_at)
+    return _status_until(seed.expires_at, at_ms)
+
+
+def _status_until(end: int | None, at_ms: int) -> Status:
+    return Status("expired" if end is not None and end <= at_ms else "live", ends_at=end)
 
 
 class ControlReducer(TopicReducer[ControlState]):
@@ -340,16 +343,6 @@ def stale_reason(profile: Profile, seeds: Mapping[str, Seed], model: str) -> str
         if seed.paused:
             return f"seeds: {quote} is paused"
     return ""
-
-
-def latest_end(ends: Iterable[int | None]) -> int | None:
-    """The time at which the last seed expires; None if one does not expire."""
-    last = 0
-    for index, end in enumerate(ends):
-        if end is None:
-            return None
-        last = end if index == 0 else max(last, end)
-    return last
 
 
 def _record_digest(record: ControlRecord) -> bytes:

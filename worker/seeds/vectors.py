@@ -5,7 +5,7 @@ A seed that changes adds a small part. The others, and what was computed from th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +50,6 @@ class SeedVectors:
     def __post_init__(self) -> None:
         if not self.parts or len(self.part) != len(self.row):
             raise InputError("seed vectors: no part, or parts and rows differ in number")
-
-    @classmethod
-    def single_part(cls, embeddings: Embeddings) -> Self:
-        count = len(embeddings)
-        return cls((embeddings,), np.zeros(count, np.int32), np.arange(count))
 
     def __len__(self) -> int:
         return len(self.row)

@@ -22,7 +22,6 @@ from worker import crashpoint
 from worker.config import TopicsConfig
 from worker.kafka.delivery import Delivery
 from worker.kafka.producer import ProducerRecord
-from worker.match.matcher import prepare_index
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline
 from worker.match.records import (
@@ -108,11 +107,6 @@ class Flow:
         self._executor = ThreadPoolExecutor(MATCH_THREADS, thread_name_prefix="sift")
         self._group_lock = Lock()
         self.finished = self.portions_read = 0  # batches, and portions of the posts of one
-
-    def prepare(self, seeds: SeedSet) -> None:
-        """Prepares a seed set for matching and for near misses, before it is used."""
-        prepare_index(seeds)
-        self.near.prepare(seeds)
 
     async def match(self, batch: Batch) -> Outcome:
         """Decodes, encodes and matches a batch under one seed set, and groups its matches."""

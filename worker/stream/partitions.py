@@ -71,7 +71,8 @@ class Tenures:
         self._away |= self._current
         self._current = {}
         self.ready.clear()
-        loop.call_later(self._keep_s, self._expire, now)
+        if self._away:
+            loop.call_later(self._keep_s, self._expire, now)
 
     def assign(self, partitions: Iterable[int], committed: Mapping[int, int | None]) -> None:
         """A tenure continues if no other worker has committed in its partition."""

@@ -13,8 +13,7 @@ from newsift.desk.api import Action, get_endpoint, post_endpoint
 from newsift.desk.seed_editor import Removal, etag_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
-from newsift.files.article_checks import rejection_reason
-from newsift.files.articles import WebPage
+from newsift.files.articles import WebPage, rejection_reason
 from newsift.files.read import DASH
 from newsift.operations.model_context import draft_thresholds, heaviest_words, thresholds_of
 from newsift.operations.seed_drafts import (
@@ -287,7 +286,7 @@ def _check_row(
     context = desk.model.context
     words = heaviest_words(context.enc, seed.title, seed.text) if context else []
     # Doubts that are no reason to refuse.
-    objection = draft.objection(desk.config.model.name)
+    objection = draft.article.objection(desk.config.model.name)
     doubt = None if objection else rejection_reason(seed.title, seed.text)
     notes = [f"looks like {doubt}"] if doubt else []
     return row | {
@@ -313,12 +312,9 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         lock_or_busy(desk.editor.trying, "other articles are being tried"),
         seed_topic(desk.config) as topic,
     ):
-        state = desk.mirrors.control.with_seeds(seeds)
+        state = desk.mirrors.control.with_contents(seeds)
         context.calibrate(state)
-        seed_set = context.partial_seed_set(state.of_events({seed.event for seed in seeds}))
-        result = preview_seeds(
-            topic.cluster, context, seed_set, {seed.id for seed in seeds}, TERMINAL_LIMITS
-        )
+        result = preview_seeds(topic.cluster, context, state, seeds, TERMINAL_LIMITS)
     names = sorted({seed.event for seed in seeds})
     matches = {name: preview_row(result, name) for name in names}
     return {"events": _event_count_rows(state, seeds), "matches": matches}
@@ -337,7 +333,7 @@ def publish(desk: Desk, request: DraftsAction) -> dict[str, Any]:
         for draft, draft_request in zip(drafts, request.drafts, strict=True)
     }
     before = desk.editor.publish({draft.key: draft.value for draft in drafts}, etags, seeds)
-    after = before.with_seeds(seeds)
+    after = before.with_contents(seeds)
     report_copies(after, seeds)
     rows = [
         {"id": seed.id, "version": seed.version, "published": draft_status(draft, before)}

@@ -112,7 +112,7 @@ def test_an_article_that_has_several_seeds_is_reported() -> None:
         report_copies(state, [state.seeds["b"], state.seeds["e"]])
     assert ["'a', 'b'" in message for message in messages] == [True]
     with capture() as messages:
-        report_copies(state.with_seeds([replace(state.seeds["b"], title="t")]), [])
+        report_copies(state.with_contents([replace(state.seeds["b"], title="t")]), [])
         report_copies(state, [state.seeds["e"]])
     assert not messages
 

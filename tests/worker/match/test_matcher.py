@@ -59,7 +59,8 @@ def learned(rng: np.random.Generator, seeds: Embeddings) -> Embeddings:
 def made_set(seeds: Embeddings, thresholds: F32, expiry: I64 | None = None) -> SeedSet:
     named = tuple(Seed(f"{i:05d}", "", f"text {i}", "e") for i in range(len(seeds)))
     ends = np.full(len(seeds), NEVER_EXPIRES) if expiry is None else expiry
-    return SeedSet(named, SeedVectors.single_part(seeds), thresholds, "0" * 12, (), ends)
+    vectors = SeedVectors((seeds,), np.zeros(len(seeds), np.int32), np.arange(len(seeds)))
+    return SeedSet(named, vectors, thresholds, "0" * 12, (), ends)
 
 
 def score(posts: Embeddings, i: int, seeds: Embeddings, k: int) -> np.float32:

@@ -35,6 +35,7 @@ from worker.posts.read import PostRules, Reason
 from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
 from worker.seeds.set import SeedSet
+from worker.seeds.state import parse_control_state
 
 Written = tuple[int, str, bytes, bytes, str]
 
@@ -131,7 +132,8 @@ def test_a_post_of_any_time_matches_a_seed_that_never_expires(timestamp: int | N
 
 def test_without_seeds_posts_are_counted_and_nothing_else() -> None:
     messages = [mail("1", "storm"), Mail(b"{"), mail("2", "flood")]
-    outcome = run(messages, SeedSet.empty(small_encoder()))
+    nothing = SeedEmbedder(small_encoder(), ThresholdRules()).make(parse_control_state({}))
+    outcome = run(messages, nothing)
     assert (outcome.without_seeds, outcome.matched, len(outcome.records)) == (2, 0, 1)
 
 

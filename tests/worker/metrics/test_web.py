@@ -74,7 +74,8 @@ def seed_set() -> SeedSet:
     embeddings = Embeddings(np.eye(2, dtype=np.float32), SparseRows.empty(2), 0.0, "d")
     thresholds = np.array([0.25, 0.125], np.float32)
     refused = (RefusedSeed("bad\ud800", "text: missing"),)
-    return SeedSet(seeds, SeedVectors.single_part(embeddings), thresholds, "abcdef012345", refused,
+    vectors = SeedVectors((embeddings,), np.zeros(2, np.int32), np.arange(2))
+    return SeedSet(seeds, vectors, thresholds, "abcdef012345", refused,
                    np.array([NEVER_EXPIRES, 1_700_000_000_000]))  # fmt: skip
 
 

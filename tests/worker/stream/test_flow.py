@@ -13,6 +13,7 @@ from tests.worker.small_encoder import Mail, mail, seed_set, small_encoder, valu
 from tests.worker.stream.fake_clients import PATIENCE_S, FakeConsumer, ended, met
 from worker.config import TopicsConfig
 from worker.kafka.producer import ProducerRecord
+from worker.match.matcher import prepare_index
 from worker.match.near import NearWatch
 from worker.match.pipeline import Outcome, Pipeline, timestamps_of
 from worker.match.records import MatchRecord, Record
@@ -71,7 +72,8 @@ class Bench:
             self.tenures,
             self.metrics,
         )
-        self.flow.prepare(seeds)
+        prepare_index(seeds)
+        self.flow.near.prepare(seeds)
 
     async def sift(self) -> None:
         batch = await self.ledger.next()

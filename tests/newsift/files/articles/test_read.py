@@ -3,24 +3,22 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.article_checks import (
-    MIN_ARTICLE_WORDS,
-    count_words,
-    known_share,
-    known_words,
-    other_language,
-    rejection_reason,
-    remove_notices,
-    too_few_words,
-)
 from newsift.files.articles import (
+    MIN_ARTICLE_WORDS,
     Article,
     WebPage,
     article_from,
+    count_words,
     decode_page,
     extract_in_process,
+    known_share,
+    known_words,
+    other_language,
     read_article,
     read_page,
+    rejection_reason,
+    remove_notices,
+    too_few_words,
 )
 from tests.newsift.files.articles.saved_pages import (
     HEADLINES,
