@@ -3,18 +3,20 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import click
+import msgspec
 
 import encoder
-from encoder import Embeddings, Encoder, InputError
+from encoder import Embeddings, InputError
 from encoder.embeddings import SKIMMED, embeddings_writer
 from encoder.model.weights import F32
 from newsift.cli.options import PATH, file_options, model_options
 from newsift.cli.terminal import prompt_for_text
-from newsift.files.messages import FileMessage, InputText, input_text
+from newsift.files.messages import FileMessage
 from newsift.files.posts import FileMessages, open_inputs, refuse_many_bad, share_read
 from newsift.files.read import DASH, find_files
 from newsift.files.tables import FileOptions
@@ -22,10 +24,44 @@ from newsift.files.write import check_targets
 from newsift.operations.messages import ProgressLine, notify
 from worker.config import ModelConfig
 from worker.config.limits import DEFAULT_LIMITS
+from worker.posts.outcome import NO_WORDS, Post, Rejected
 from worker.text import plural
 
 MAX_BATCH_TEXTS = 4096
 MAX_BATCH_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class InputText:
+    text: str
+    title: str = ""
+    id: str | None = None
+
+
+class TitledRecord(msgspec.Struct):
+    title: str | None = None
+
+
+TITLED_RECORD = msgspec.json.Decoder(TitledRecord)
+
+
+def input_text(message: FileMessage) -> InputText | None:
+    """None for a row without a post. Raises ValueError for a bad row."""
+    outcome = message.reading
+    if isinstance(outcome, Rejected):
+        raise ValueError(f"{message.place}: {outcome.detail}")
+    if isinstance(outcome, Post):
+        return InputText(outcome.text, _title(message), outcome.id)
+    return InputText("") if outcome == NO_WORDS else None
+
+
+def _title(message: FileMessage) -> str:
+    if message.columns is not None:
+        return message.columns.get("title", "")
+    try:
+        return TITLED_RECORD.decode(message.value).title or ""
+    except msgspec.MsgspecError:
+        raise ValueError(f"{message.place} has a 'title' that is not text") from None
 
 
 class TextBatches:
@@ -104,7 +140,10 @@ def embed(
     read = enc.skim if skim else enc.posts
 
     def embed_batch(batch: list[InputText]) -> Embeddings:
-        return _embed_articles(enc, batch) if articles else read([text.text for text in batch])
+        if articles:
+            titled = ((text.title, text.text) if text.title else text.text for text in batch)
+            return enc.articles(list(titled))
+        return read([text.text for text in batch])
 
     embedded_batches = ((batch, embed_batch(batch)) for batch in texts)
     if out == DASH:
@@ -116,10 +155,6 @@ def embed(
             for _, embeddings in embedded_batches:
                 table.add(embeddings.dense, embeddings.lexical)
     refuse_many_bad(texts.bad, texts.bad + texts.progress.count)
-
-
-def _embed_articles(enc: Encoder, batch: list[InputText]) -> Embeddings:
-    return enc.articles([(text.title, text.text) if text.title else text.text for text in batch])
 
 
 def _print(batch: list[InputText], embeddings: Embeddings) -> None:

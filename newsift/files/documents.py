@@ -6,8 +6,8 @@ Each byte is scanned once, in numpy. Memory is bounded by one item, or the objec
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,12 +30,13 @@ MAX_DEPTH = 6  # of objects and lists down to the list of posts
 LIST_KEYS = re.compile(rb'"(?:messages|orderedItems)"\s*+:\s*+\Z')
 MAX_KEY_BYTES = 64
 WHITESPACE = b" \t\r\n"
-JsonRow = tuple[bytes, int, bytes]  # value, number and prefix
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
+    """An item of a document, or a line that is one."""
+
     value: bytes
+    number: int  # from 1
     prefix: bytes = b""  # of the object around the list, up to the list
 
 
@@ -136,7 +137,7 @@ class ItemParser:
         value = bytes(self._buffer[self._item_start : end].strip(WHITESPACE))
         self._item_start, self._is_first_item = end + 1, False
         self.count += 1
-        items_out.append(Item(value, self._prefix))
+        items_out.append(Item(value, self.count, self._prefix))
 
     def _find_list(self, punctuation: Punctuation, start: int, items_out: list[Item]) -> int:
         """Go to the next list of posts, or past documents without one."""
@@ -193,13 +194,10 @@ def items(chunks: Iterator[bytes]) -> Iterator[list[Item]]:
     parser.end()
 
 
-def json_rows(chunks: Iterator[bytes], unit: str) -> Iterator[list[JsonRow]]:
+def json_items(chunks: Iterator[bytes], unit: str) -> Iterator[list[Item]]:
     """Batches of the items of documents, or for "line" of the lines that are not blank."""
-    if unit == "line":
-        for first, rows in lines(chunks):
-            yield [(row, number, b"") for number, row in enumerate(rows, first) if row.strip()]
+    if unit != "line":
+        yield from items(chunks)
         return
-    count = 0
-    for batch in items(chunks):
-        yield [(item.value, n, item.prefix) for n, item in enumerate(batch, count + 1)]
-        count += len(batch)
+    for first, rows in lines(chunks):
+        yield [Item(row, number) for number, row in enumerate(rows, first) if row.strip()]

@@ -5,7 +5,7 @@ Labels from files always count as `given`: only a draw knows its probabilities.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import Any, get_args
 import msgspec
 
 from encoder.errors import InputError, one_line
-from newsift.files.documents import JsonRow, json_rows
+from newsift.files.documents import Item, json_items
 from newsift.files.messages import ROUNDED_NUMBER, FormatError
 from newsift.files.parquet import ParquetTable
 from newsift.files.posts import JSON, JSONL, PARQUET, read_start, recognise_format
-from newsift.files.read import TOO_LONG, chunks, lines, too_long
+from newsift.files.read import chunks, lines, too_long
 from newsift.files.rows import POST_FIELDS, csv_row, json_line, unescape_formulas
 from newsift.files.tables import FileOptions, Table
 from newsift.files.write import open_output
@@ -93,23 +93,17 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         format_ = recognise_format(file, start, TABLE_OPTIONS)
         if format_ in (JSON, JSONL):
             unit = "item" if format_ == JSON else "line"
-            yield from _parse_json_rows(unit, chain.from_iterable(json_rows(pieces, unit)))
+            yield from _parse_json_rows(unit, chain.from_iterable(json_items(pieces, unit)))
         elif format_ == PARQUET:
-            parquet = ParquetTable(file)
-            rows = enumerate(chain.from_iterable(parquet.batches()), 1)
-            numbered_rows = ((n, row or {}, "" if row else TOO_LONG) for n, row in rows)
-            yield from _parse_table_rows("row", parquet.header, "", numbered_rows)
+            yield from _parse_table_rows(ParquetTable(file))
         elif start.strip():
-            table = Table(lines(pieces, carriage_returns=True))
-            table_rows = chain.from_iterable(table.batches())
-            numbered_rows = ((row.number, row.cells, row.fault) for row in table_rows)
-            yield from _parse_table_rows("line", table.header, table.place, numbered_rows)
+            yield from _parse_table_rows(Table(lines(pieces, carriage_returns=True)))
     except FormatError as error:
         raise InputError(f"{error.location(file)}: {error}") from None
 
 
-def _parse_json_rows(unit: str, rows: Iterable[JsonRow]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for value, number, _ in rows:
+def _parse_json_rows(unit: str, items: Iterable[Item]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for value, number, _ in items:
         place = f"{unit} {number}"
         try:
             row = json.loads(value)
@@ -123,20 +117,19 @@ def _parse_json_rows(unit: str, rows: Iterable[JsonRow]) -> Iterator[tuple[str, 
         yield place, row
 
 
-def _parse_table_rows(
-    unit: str, header: Sequence[str], place: str, rows: Iterable[tuple[int, Mapping[str, str], str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """`rows` are numbers, cells and faults. Empty cells and rows without a label are left out."""
-    if missing := [name for name in REQUIRED_COLUMNS if name not in header]:
+def _parse_table_rows(table: Table | ParquetTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Empty cells and rows without a label are left out."""
+    if missing := [name for name in REQUIRED_COLUMNS if name not in table.header]:
         columns = ", ".join(REQUIRED_COLUMNS)
         message = f"has no column {missing[0]!r}; give {columns}, or lines of JSON"
-        raise FormatError(message, place)
-    for number, cells, fault in rows:
-        if fault:
-            raise FormatError(f"{fault}; fix it", f"{unit} {number}")
-        values = {name: unescape_formulas(cell) for name, cell in cells.items() if cell}
+        raise FormatError(message, table.place)
+    for row in chain.from_iterable(table.batches()):
+        place = f"{table.unit} {row.number}"
+        if row.fault:
+            raise FormatError(f"{row.fault}; fix it", place)
+        values = {name: unescape_formulas(cell) for name, cell in row.cells.items() if cell}
         if values.get("label", "").strip():
-            yield f"{unit} {number}", _nest(values)
+            yield place, _nest(values)
 
 
 def _nest(cells: dict[str, str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 from newsift.files.read import input_name
 from worker.config.limits import Limits
 from worker.posts.checks import rejection, text_id
-from worker.posts.outcome import NO_WORDS, Post, Reading, Reason, Rejected
+from worker.posts.outcome import Post, Reading, Reason
 from worker.posts.read import read_post
 from worker.posts.times import is_naive, milliseconds, utc
 from worker.text import one_line, shorten
@@ -210,36 +210,3 @@ def plain_post(text: str, id: str | None = None, **more: str | float | list[str]
     """The JSON of a plain post. Without an id, the digest of the text serves."""
     fields = {name: value for name, value in more.items() if value not in (None, "", [])}
     return msgspec.json.encode({"id": id or text_id(text), "text": text} | fields)
-
-
-@dataclass(frozen=True, slots=True)
-class InputText:
-    text: str
-    title: str = ""
-    id: str | None = None
-
-
-class TitledRecord(msgspec.Struct):
-    title: str | None = None
-
-
-TITLED_RECORD = msgspec.json.Decoder(TitledRecord)
-
-
-def input_text(message: FileMessage) -> InputText | None:
-    """None for a row without a post. Raises ValueError for a bad row."""
-    outcome = message.reading
-    if isinstance(outcome, Rejected):
-        raise ValueError(f"{message.place}: {outcome.detail}")
-    if isinstance(outcome, Post):
-        return InputText(outcome.text, _title(message), outcome.id)
-    return InputText("") if outcome == NO_WORDS else None
-
-
-def _title(message: FileMessage) -> str:
-    if message.columns is not None:
-        return message.columns.get("title", "")
-    try:
-        return TITLED_RECORD.decode(message.value).title or ""
-    except msgspec.MsgspecError:
-        raise ValueError(f"{message.place} has a 'title' that is not text") from None

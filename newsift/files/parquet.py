@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from newsift.files.messages import FormatError
-from newsift.files.read import DASH, MAX_LINE_BYTES
-from newsift.files.tables import MAX_COLUMNS, list_names
+from newsift.files.read import DASH, MAX_LINE_BYTES, TOO_LONG
+from newsift.files.tables import MAX_COLUMNS, TableRow, list_names
 
 MAGIC = b"PAR1"
 MAX_BATCH_ROWS = 1024
@@ -20,6 +20,8 @@ READ_OPTIONS: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**18}
 
 
 class ParquetTable:
+    unit, place = "row", ""  # of a row; and of the header, which has none
+
     def __init__(self, file: Path) -> None:
         if file == DASH or not file.is_file():
             raise FormatError("Parquet is read from its end; give it as a file, unpacked")
@@ -52,19 +54,22 @@ class ParquetTable:
         if type_ := self._nested_types.get(name):
             raise FormatError(f"{name!r} holds {type_}, no texts; name others with --text-column")
 
-    def batches(self) -> Iterator[list[dict[str, str] | None]]:
-        """None stands for a row that is too long."""
-        rows = _batch_rows(self._table, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
-        batches = self._table.iter_batches(batch_size=rows, use_threads=False)
+    def batches(self) -> Iterator[list[TableRow]]:
+        size = _batch_rows(self._table, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+        batches, number = self._table.iter_batches(batch_size=size, use_threads=False), 1
         try:
             for batch in batches:
                 for piece in _pieces(batch, MAX_BATCH_BYTES) if batch.num_rows else ():
-                    yield [
-                        None if row is None else dict(zip(self.header, row, strict=True))
-                        for row in _rows(piece)
-                    ]
+                    rows = [self._row(n, cells) for n, cells in enumerate(_rows(piece), number)]
+                    number += len(rows)
+                    yield rows
         except self._errors as error:
             raise _damage(error) from error
+
+    def _row(self, number: int, cells: list[str] | None) -> TableRow:
+        if cells is None:
+            return TableRow(number, b"", {}, TOO_LONG)
+        return TableRow(number, b"", dict(zip(self.header, cells, strict=True)))
 
 
 def _damage(error: Exception) -> FormatError:

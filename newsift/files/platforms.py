@@ -330,7 +330,7 @@ class ObjectReader:
             return
         message = self._maker.post(value, number, value)
         if message.reading == NO_POST or _platform(message) in PLATFORMS:
-            yield self._check_platform(message, PLATFORMS.get(_platform(message)))
+            yield self._check_platform(message)
             return
         yield from self._unfold(message, prefix)
 
@@ -352,7 +352,7 @@ class ObjectReader:
                     yield self._check_platform(message, kind)
                 else:
                     post = self._maker.post(part, number, part)
-                    yield self._check_platform(post, kind or PLATFORMS.get(_platform(post)))
+                    yield self._check_platform(post, kind)
         except (msgspec.MsgspecError, RecursionError) as error:
             yield self._maker.message(diagnose(value, error), b"", number, value)
         except ValueError as error:
@@ -361,10 +361,11 @@ class ObjectReader:
     def _plain(self, message: FileMessage) -> FileMessage:
         if self._platform == "twarc" and _platform(message) == "plain":
             message = self._maker.post(wrap_tweet(message.raw), message.offset + 1, message.raw)
-        return self._check_platform(message, PLATFORMS.get(_platform(message)))
+        return self._check_platform(message)
 
-    def _check_platform(self, message: FileMessage, kind: str | None) -> FileMessage:
+    def _check_platform(self, message: FileMessage, kind: str | None = None) -> FileMessage:
         """The message, or a bad row if it is of another platform than --format."""
+        kind = kind or PLATFORMS.get(_platform(message))
         if self._platform in (None, kind) or isinstance(message.reading, Rejected):
             return message
         if isinstance(message.reading, PassedOver) and kind is None:

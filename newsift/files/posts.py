@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 
 from encoder.errors import InputError
-from newsift.files.documents import json_rows
+from newsift.files.documents import json_items
 from newsift.files.messages import FileMessage, FormatError, MessageMaker, ValueCorrector
 from newsift.files.parquet import MAGIC, ParquetTable
 from newsift.files.platforms import FORMATS as OBJECT_FORMATS
 from newsift.files.platforms import ObjectReader, mend_escapes
-from newsift.files.read import BOM, DASH, MAX_LINE_BYTES, TOO_LONG, chunks, find_files, lines, peek
+from newsift.files.read import BOM, DASH, MAX_LINE_BYTES, chunks, find_files, lines, peek
 from newsift.files.tables import (
     CP1252,
     TEXT_NAMES,
@@ -271,7 +271,7 @@ class FileMessages:
 
     def _objects(self, pieces: Iterator[bytes], unit: str) -> Batches:
         objects = ObjectReader(self._maker(unit), self._options)
-        for batch in json_rows(pieces, unit):
+        for batch in json_items(pieces, unit):
             if messages := [message for row in batch for message in objects.messages(*row)]:
                 yield messages
 
@@ -294,16 +294,16 @@ class FileMessages:
         table = ParquetTable(self._file)
         columns = self._columns_of(table.header)
         table.refuse_nested(columns.text)
-        number = 0
         for rows in table.batches():
-            self.bytes_read = self.size * (number + len(rows)) // table.rows
+            self.bytes_read = self.size * rows[-1].number // table.rows
             yield [
-                maker.rejected(n, b"", f"{TOO_LONG}; split it", Reason.POST_BYTES)
-                if row is None
-                else maker.post(post := columns.post(row, maker.corrector), n, post, row)
-                for n, row in enumerate(rows, number + 1)
+                maker.rejected(row.number, b"", f"{row.fault}; split it", Reason.POST_BYTES)
+                if row.fault
+                else maker.post(
+                    post := columns.post(row.cells, maker.corrector), row.number, post, row.cells
+                )
+                for row in rows
             ]
-            number += len(rows)
 
     def _maker(self, unit: str = "line") -> MessageMaker:
         return MessageMaker(self.name, self._limits, unit, self._corrector)

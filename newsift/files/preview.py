@@ -1,7 +1,6 @@
 """What a file holds before it is used: first rows, columns, and what will be left out."""
 
 import time
-from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -70,32 +69,31 @@ def preview(file: Path, options: FileOptions, limits: Limits, seconds: float) ->
 
 
 def _read(messages: FileMessages, result: FilePreview, ends_at: float) -> None:
-    counts = Counter[str]()
     with closing(iter(messages)) as batches:
         for batch in batches:
             for message in batch:
-                _count(message, counts, result)
+                _count(message, result)
                 if len(result.rows) < SHOWN_ROWS:
                     result.rows.append(_cells(message))
                 if result.first_time is None and messages.post_columns:
                     result.first_time = _time(message, messages.post_columns.time)
-            if time.monotonic() > ends_at and sum(counts.values()) >= SHOWN_ROWS:
+            if time.monotonic() > ends_at and result.read >= SHOWN_ROWS:
                 result.is_whole = next(batches, None) is None
                 break
-    result.read = sum(counts.values())
-    result.posts, result.without_text = counts["post"], counts["without_text"]
-    result.bad, result.other = counts["bad"], counts["other"]
 
 
-def _count(message: FileMessage, counts: Counter[str], result: FilePreview) -> None:
+def _count(message: FileMessage, result: FilePreview) -> None:
     reading = message.reading
+    result.read += 1
     if isinstance(reading, Post):
-        counts["post"] += 1
+        result.posts += 1
     elif isinstance(reading, Rejected):
-        counts["bad"] += 1
+        result.bad += 1
         result.bad_example = result.bad_example or f"{message.place}: {reading.detail}"
+    elif reading == NO_WORDS:
+        result.without_text += 1
     else:
-        counts["without_text" if reading == NO_WORDS else "other"] += 1
+        result.other += 1
 
 
 def _cells(message: FileMessage) -> list[str]:

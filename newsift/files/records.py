@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from encoder.errors import InputError
-from newsift.files.documents import json_rows
+from newsift.files.documents import json_items
 from newsift.files.messages import FormatError
 from newsift.files.posts import read_start
 from newsift.files.read import BOM, chunks
@@ -54,7 +54,7 @@ def _rows(file: Path) -> Iterator[tuple[str, bytes]]:
     start, pieces = read_start(chunks(file))
     try:
         unit = "item" if start.removeprefix(BOM).lstrip().startswith(b"[") else "line"
-        for value, number, _ in chain.from_iterable(json_rows(pieces, unit)):
+        for value, number, _ in chain.from_iterable(json_items(pieces, unit)):
             yield f"{unit} {number}", value
     except FormatError as error:
         raise InputError(f"{error.location(file)}: {error}") from None

@@ -207,7 +207,7 @@ Lines = Iterator[tuple[int, list[bytes]]]
 @dataclass(frozen=True, slots=True)
 class TableRow:
     number: int
-    raw: bytes
+    raw: bytes  # empty where the table is not of text
     cells: dict[str, str]
     fault: str = ""
 
@@ -217,6 +217,8 @@ class Table:
 
     The lines have their carriage returns.
     """
+
+    unit = "line"  # of a row
 
     def __init__(self, batches: Lines, delimiter: str | None = None) -> None:
         csv.field_size_limit(MAX_CELL_CHARS)
