@@ -9,7 +9,7 @@ from encoder.errors import InputError
 from newsift.cli.options import kafka_options, since_option
 from newsift.cli.output import Output, output_options, post_time
 from newsift.files.articles import Article
-from newsift.files.rows import TOPIC_SOURCE, AddRecords, OutputRecord, parse_match_record
+from newsift.files.rows import TOPIC_SOURCE, OutputRecord, parse_match_record
 from newsift.operations.deletions import DeletedPosts, read_deletions
 from newsift.operations.messages import format_counts, notify
 from newsift.operations.offline_pipeline import Totals, describe_idle_profiles, load_pipeline
@@ -68,7 +68,10 @@ def backfill(
                 for batch in cluster.read(topic, *span):
                     outcome = pipeline.run(batch, seeds, now_text)
                     records = list(_undeleted(outcome, deleted))
-                    _emit(records, show, outbox, config.topics.matches)
+                    if outbox:
+                        _publish(outbox, config.topics.matches, [record for record, _ in records])
+                    if records:
+                        show([shown for _, shown in records])
                     total.add(outcome, quiet=output.to_terminal)
                 if outbox:
                     outbox.settle()
@@ -88,20 +91,14 @@ def _report(total: Totals, outbox: Outbox | None, topic: str) -> None:
     )
 
 
+def _publish(outbox: Outbox, topic: str, records: Sequence[Record]) -> None:
+    for record in records:
+        outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN_HEADER])
+
+
 def _undeleted(outcome: Outcome, deleted: DeletedPosts) -> Iterator[tuple[Record, OutputRecord]]:
     """The matches, as they are published and as they are shown."""
     for record in outcome.records:
         match = parse_match_record(record.value) if record.kind == "match" else None
         if match is not None and match.post.post_id not in deleted:
             yield record, OutputRecord(record.value or b"", match, match.matches)
-
-
-def _emit(
-    records: Sequence[tuple[Record, OutputRecord]], show: AddRecords, outbox: Outbox | None,
-    topic: str,
-) -> None:  # fmt: skip
-    for record, _ in records:
-        if outbox:
-            outbox.send(topic, record.value, record.key, [*record.headers, ORIGIN_HEADER])
-    if records:
-        show([shown for _, shown in records])

@@ -22,14 +22,14 @@ from newsift.statistics.background import SPARE_FACTOR
 from worker.assembly import load_encoder
 from worker.background_file import file_digest
 from worker.config import Config
-from worker.kafka.reading import TopicReader, connected
+from worker.kafka.reading import connected
 from worker.seeds.automatic import (
     MIN_TAIL_POSTS,
     refuse_small,
     tail_error,
     tail_size,
 )
-from worker.seeds.state import ControlState, parse_control_state
+from worker.seeds.state import parse_control_state
 
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01)
 NOTE_FIELDS = ("source", "first", "last", "made")
@@ -106,7 +106,8 @@ def build(
         with connected(config) as cluster:
             batches, share = topic_messages(cluster, config, SPARE_FACTOR * most)
             sample.read(batches, share, config, config.posts.format)
-            state = seed_state(cluster, config)
+            if cluster.exists(config.topics.seeds):
+                state = SeedTopic(cluster, config).state()
         source = f"{config.topics.posts} of {config.kafka.bootstrap_servers}"
     else:
         inputs = open_inputs(files, FileOptions(), config.limits)
@@ -137,9 +138,3 @@ def show_background(file: Path | None, as_json: bool, config: Config) -> None:
         fields = {"file": None, "source": "the model's own"}
         fields |= _size_fields(load_encoder(config).background.read, rate)
     print_background(fields, as_json)
-
-
-def seed_state(cluster: TopicReader, config: Config) -> ControlState:
-    """No seeds where the topic is missing."""
-    exists = cluster.exists(config.topics.seeds)
-    return SeedTopic(cluster, config).state() if exists else parse_control_state({})

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 import click
 from aiokafka.errors import KafkaError
+from click.decorators import FC
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
@@ -51,8 +51,6 @@ def collect() -> None:
     """
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
 STDOUT = 1
 MASTODON_TOKEN, X_TOKEN = "NEWSIFT_MASTODON_TOKEN", "NEWSIFT_X_TOKEN"
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -76,7 +74,7 @@ run_options = option_group(
 )  # fmt: skip
 
 
-def token_option(variable: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def token_option(variable: str) -> Callable[[FC], FC]:
     """--token-file FILE; the environment variable `variable` may hold the token instead."""
     return click.option(
         "--token-file", metavar="FILE", type=FILE,

@@ -29,12 +29,12 @@ from newsift.operations.labels import (
     NO_CANDIDATES,
     AnswerLog,
     FrozenQueue,
-    LabelTopic,
     QueueKind,
     QueueRequest,
     freeze_queue,
     label_headers,
     label_topic,
+    stored_labels,
     without_deleted,
 )
 from newsift.operations.matches import read_matches
@@ -45,7 +45,6 @@ from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS, MIN_COUNT_LABELS
 from newsift.statistics.estimates import agreements, count_labels
 from newsift.statistics.labels import (
     Label,
-    LabelState,
     Note,
     Verdict,
     check_names,
@@ -231,7 +230,8 @@ def write_note(event: str, text: str | None, as_json: bool, config: Config) -> N
         value = parse_note(note.value, config.limits).value if note.note else None
         with label_topic(config) as topic:
             topic.publish({note.key: value}, topic.state())
-    last = _read_labels(config).note(event)
+    with connected(config) as cluster:
+        last = stored_labels(cluster, config).note(event)
     if as_json:
         print_json([to_builtins(last)] if last else [])
     elif last:
@@ -324,14 +324,8 @@ def import_labels(file: Path, by: str | None, yes: bool, config: Config) -> None
 
 
 def _by_event(config: Config, event: str | None) -> Mapping[str, tuple[Label, ...]]:
-    by_event = _read_labels(config).by_event
+    with connected(config) as cluster:
+        by_event = stored_labels(cluster, config).by_event
     if event is None:
         return by_event
     return {event: by_event[event]} if event in by_event else {}
-
-
-def _read_labels(config: Config) -> LabelState:
-    """Of a topic that the first label makes."""
-    with connected(config) as cluster:
-        exists = cluster.exists(config.topics.labels)
-        return LabelTopic(cluster, config).state() if exists else LabelState({})

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import click
+from click.decorators import FC
 from click.shell_completion import CompletionItem
 
 from encoder.support.named import named_models
@@ -16,7 +17,6 @@ from newsift.files.tables import FileOptions
 from newsift.operations.times import parse_since
 from worker.config import Config, ModelConfig
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 PATH = click.Path(path_type=Path)
@@ -36,7 +36,7 @@ YES = click.option("--yes", is_flag=True, help="Publish without asking.")
 
 def since_option(
     help_text: str, required: bool = False, default: str | None = None
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+) -> Callable[[FC], FC]:
     """--since TIME; the command gets milliseconds as `start`."""
     given: dict[str, Any] = {} if default is None else {"default": default}  # None is a value
     return click.option(

@@ -32,7 +32,7 @@ from newsift.operations.messages import notify
 from worker.match.records import Match, MatchRecord
 from worker.posts.compare import as_text
 from worker.posts.times import rfc3339
-from worker.text import escape_json, one_line, printable, shorten
+from worker.text import escape_json, one_line, plural, printable, shorten
 
 SHADES = ((94, 231), (136, 16), (178, 16), (220, 16))  # background and text, from weak to strong
 GREY = 244
@@ -256,7 +256,7 @@ class Output:
 
     def report(self, posts: int) -> None:
         if self.path and is_replaced(self.path):
-            notify(f"{posts:,} {'post' if posts == 1 else 'posts'} with matches: {self.path}")
+            notify(f"{plural(posts, 'post')} with matches: {self.path}")
 
     def _flag(self) -> Format | None:
         return csv_table if self.as_csv else json_lines if self.as_json else None

@@ -15,8 +15,9 @@ from random import SystemRandom
 
 from newsift.cli.signals import defer_interrupts
 from newsift.cli.worker import WORKER_ARGUMENTS, faust
-from newsift.operations.workers import ANSWER_ERRORS, http_get
+from newsift.operations.workers import ANSWER_ERRORS, ask_worker
 from worker.errors import RunError
+from worker.metrics.address_file import WorkerAddress
 
 PASSED_VARIABLES = ("NEWSIFT_CACHE", "NEWSIFT_STATE", "NEWSIFT_DEBUG")
 MAX_START_S = 120.0  # the very first start compiles
@@ -36,11 +37,8 @@ if os.getppid() == int(sys.argv[1]):
 
 class WorkerProcess:
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-        self._process, self._port, self._log = process, port, log
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        self._process, self._log = process, log
+        self._address = WorkerAddress(f"127.0.0.1:{port}")
 
     @property
     def pid(self) -> int:
@@ -75,7 +73,7 @@ class WorkerProcess:
 
     def _answer(self, page: str) -> bytes:
         try:
-            status, body = http_get(self.address, f"/{page}", 2.0)
+            status, body = ask_worker(self._address, f"/{page}", 2.0)
         except ANSWER_ERRORS:
             return b""
         return body if status == 200 else b""

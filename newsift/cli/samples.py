@@ -78,7 +78,9 @@ def as_message(post: SamplePost) -> bytes:
             "data": {
                 "id": str(FIRST_X_ID + post.id), "text": post.text, "author_id": "7",
                 "created_at": POST_TIME, "attachments": {"media_keys": keys},
-                "entities": {"urls": [*addresses, *map(_x_card, cards)]},
+                "entities": {
+                    "urls": [*addresses, *(card | {"expanded_url": card["url"]} for card in cards)],
+                },
             },
             "includes": {
                 "users": [{"id": "7", "username": "sample"}],
@@ -124,7 +126,3 @@ def as_deletion(id: int) -> bytes:
     """Of a post that was published as one of Bluesky."""
     commit = {"operation": "delete", "collection": BLUESKY_POSTS, "rkey": bluesky_key(id)}
     return json.dumps({"did": DID, "kind": "commit", "commit": commit}).encode()
-
-
-def _x_card(card: dict[str, str]) -> dict[str, str]:
-    return card | {"expanded_url": card["url"]}

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import Protocol
@@ -50,7 +50,12 @@ async def run_services(services: Sequence[Service]) -> BaseException | None:
     async def start_and_run() -> None:
         for part in services:
             await part.start()
-        await run_together(*(part.run() for part in services))
+        try:  # the first that fails cancels the others
+            async with asyncio.TaskGroup() as tasks:
+                for part in services:
+                    tasks.create_task(part.run())
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
 
     work = asyncio.create_task(start_and_run())
     work.add_done_callback(lambda task: None if task.cancelled() else stop(task.exception()))
@@ -74,13 +79,3 @@ async def run_until(end: Event, services: Sequence[Service]) -> None:
         for part in services:
             await part.stop()
         await asyncio.gather(*works)
-
-
-async def run_together(*works: Coroutine[None, None, None]) -> None:
-    """The first that fails cancels the others, and its error is raised."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for work in works:
-                tasks.create_task(work)
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None

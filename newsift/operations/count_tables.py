@@ -7,7 +7,6 @@ must not depend on whether a post was drawn.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -107,29 +106,6 @@ def describe(frame: CountFrame, series: CountSeries) -> tuple[list[str], list[st
     return notes, warnings
 
 
-@dataclass(frozen=True, slots=True)
-class _FrameRows:
-    event: str
-    frame: CountFrame
-    step: int
-
-    def row(
-        self, stratum: StratumName, start: int | None, post: Post | None,
-        prediction: float | None, counted: CountedPost | None,
-    ) -> str:  # fmt: skip
-        """`start` is a time in the period; None if it is unknown."""
-        posts, labels = self.frame.strata[stratum]
-        names: tuple[Cell, ...] = (None,) * (2 + len(POST_FIELDS))
-        if post is not None:
-            fields = (getattr(post, name) for name in POST_FIELDS)
-            names = (post.platform, post.id, *fields)
-        label = (counted.verdict, ON[counted.verdict]) if counted else (None, None)
-        return csv_row([
-            self.event, None if start is None else period_name(start, self.step), *names, *label,
-            prediction, stratum, posts, labels, 1 if stratum == "story" else labels / posts,
-        ])  # fmt: skip
-
-
 def frame_lines(
     source: EventPosts, count: EventCount, step: int, *, unlabelled: bool
 ) -> Iterator[str]:
@@ -139,7 +115,24 @@ def frame_lines(
     left out. `unlabelled` adds the posts without a label; near misses among them have no name.
     """
     frame, posts = count.frame, count.posts
-    rows, labels = _FrameRows(source.event, frame, step), labels_of(frame, posts)
+
+    def line(
+        stratum: StratumName, start: int | None, post: Post | None,
+        prediction: float | None, counted: CountedPost | None,
+    ) -> str:  # fmt: skip
+        """`start` is a time in the period; None if it is unknown."""
+        size, drawn = frame.strata[stratum]
+        names: tuple[Cell, ...] = (None,) * (2 + len(POST_FIELDS))
+        if post is not None:
+            fields = (getattr(post, name) for name in POST_FIELDS)
+            names = (post.platform, post.id, *fields)
+        label = (counted.verdict, ON[counted.verdict]) if counted else (None, None)
+        return csv_row([
+            source.event, None if start is None else period_name(start, step), *names, *label,
+            prediction, stratum, size, drawn, 1 if stratum == "story" else drawn / size,
+        ])  # fmt: skip
+
+    labels = labels_of(frame, posts)
     strata, is_listed = frame.divide(posts).stratum, np.zeros(len(posts), bool)
     yield csv_row(FRAME_COLUMNS)
     for match in source.rows(frame.since):
@@ -153,15 +146,15 @@ def frame_lines(
             continue
         shown = match.without_content() if match.post_id in count.deleted else match
         stratum, at = MATCH_STRATA[strata[place]], int(posts.times[place])
-        yield rows.row(stratum, at, shown.post, match.score, counted)
+        yield line(stratum, at, shown.post, match.score, counted)
     listed = set(posts.keys[is_listed].tolist())
     for counted in frame.posts:
         is_near = counted.draw.stratum == "near"
         if is_near or frame_key(counted.label.post_id, frame.nonce) not in listed:
             prediction = NEAR_PREDICTION if is_near else None
             draw = counted.draw
-            yield rows.row(draw.stratum, draw.timestamp, counted.label.post, prediction, counted)
+            yield line(draw.stratum, draw.timestamp, counted.label.post, prediction, counted)
     if not unlabelled:
         return
     for start, number in unlabelled_near_misses(frame, count.near_hours, step).items():
-        yield from repeat(rows.row("near", start, None, NEAR_PREDICTION, None), number)
+        yield from repeat(line("near", start, None, NEAR_PREDICTION, None), number)

@@ -5,7 +5,7 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from typing import Any
@@ -135,13 +135,7 @@ class LetterSelection:
                 yield letter
 
 
-@dataclass
-class RetryResult:
-    count: int = 0  # letters that the broker has
-    not_sent: Counter[str] = field(default_factory=Counter)  # by the reason
-
-
-def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) -> RetryResult:
+def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) -> None:
     """`show` is called for each letter that the broker has."""
     with retry_lock(config), connected(config) as cluster, connected(config) as posts:
         cluster.partitions(config.topics.posts)
@@ -164,26 +158,27 @@ def retry_letters(config: Config, selection: LetterSelection, show: ShowLetter) 
                     raise no_such_letter(name)
                 if isinstance(obstacle := payloads[name], str):
                     raise InputError(f"dead letter {name!r}: cannot be retried: {obstacle}")
-        return _resend(
+        _resend(
             config, ((letter, payload(letter)) for letter in selection.read(cluster, config)), show
         )
 
 
 def _resend(
     config: Config, letters: Iterable[tuple[DeadLetter, bytes | str]], show: ShowLetter
-) -> RetryResult:
-    result, in_flight = RetryResult(), deque[DeadLetter]()
+) -> None:
+    in_flight, sent, not_sent = deque[DeadLetter](), 0, Counter[str]()  # not sent by the reason
 
     def report(total: int) -> None:
-        for _ in range(total - result.count):
+        nonlocal sent
+        for _ in range(total - sent):
             show(in_flight.popleft())
-            result.count += 1
+            sent += 1
 
     with sending(config) as outbox:
         try:
             for letter, value in letters:
                 if isinstance(value, str):
-                    result.not_sent[value] += 1
+                    not_sent[value] += 1
                     continue
                 in_flight.append(letter)
                 outbox.send(config.topics.posts, value, letter.message.key, letter.retry_headers)
@@ -192,10 +187,9 @@ def _resend(
         finally:
             report(outbox.drain(GRACE_S))
             # The reasons are sentences, so each count precedes its reason.
-            unsent = [f"{count:,} ({reason})" for reason, count in result.not_sent.most_common()]
+            unsent = [f"{count:,} ({reason})" for reason, count in not_sent.most_common()]
             others = f"; not retried: {', '.join(unsent)}" if unsent else ""
-            notify(f"{result.count:,} sent again{others}")
-    return result
+            notify(f"{sent:,} sent again{others}")
 
 
 def _retried_keys(

@@ -118,11 +118,15 @@ def without_deleted(label: Label, deleted: DeletedPosts) -> Label:
     return msgspec.structs.replace(label, post=without_content(label.post))
 
 
-def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
-    """Returns no labels if the topic is missing."""
+def stored_labels(cluster: TopicReader, config: Config) -> LabelState:
+    """Without labels if the topic is missing: the first one makes it."""
     if not cluster.exists(config.topics.labels):
-        return ()
-    return LabelTopic(cluster, config).state().event_labels(event)
+        return LabelReducer(config.limits).snapshot()
+    return LabelTopic(cluster, config).state()
+
+
+def read_event_labels(cluster: TopicReader, config: Config, event: str) -> tuple[Label, ...]:
+    return stored_labels(cluster, config).event_labels(event)
 
 
 def request_near_answers(

@@ -25,7 +25,7 @@ from newsift.operations.deletions import (
     read_deletions,
     sourced,
 )
-from newsift.operations.labels import LabelTopic, without_deleted
+from newsift.operations.labels import LabelTopic, stored_labels, without_deleted
 from newsift.operations.messages import ProgressLine, capture, notify
 from newsift.operations.times import now_text
 from newsift.statistics.labels import Label
@@ -339,14 +339,13 @@ def read_author_posts(cluster: TopicReader, config: Config, author: Author) -> A
             if record is not None and author.wrote(record.post, instance):
                 posts.add(sourced(record.post.post_id, instance))
     matched = {post.post_id for post in posts}
-    if cluster.exists(config.topics.labels):
-        records = LabelTopic(cluster, config).state().records
-        labels = (label for _, label in records if isinstance(label, Label))
-        posts |= {
-            sourced(label.post_id, b"")
-            for label in labels
-            if label.post_id not in matched and author.wrote(label.post, b"")
-        }
+    records = stored_labels(cluster, config).records
+    labels = (label for _, label in records if isinstance(label, Label))
+    posts |= {
+        sourced(label.post_id, b"")
+        for label in labels
+        if label.post_id not in matched and author.wrote(label.post, b"")
+    }
     new = frozenset(post for post in posts if not deleted.covers(post))
     return AuthorPosts(new, len(posts) - len(new))
 

@@ -87,7 +87,7 @@ def own_workers(workers: Sequence[WorkerAddress], identity: WorkerIdentity) -> l
 def read_seed_set(address: str) -> str | None:
     """The digest of the seeds that a worker matches with; None if it does not answer yet."""
     try:
-        status, body = http_get(address, "/seeds", ANSWER_S)
+        status, body = ask_worker(WorkerAddress(address), "/seeds", ANSWER_S)
         return msgspec.json.decode(body, type=SeedListAnswer).seed_set if status == 200 else None
     except ANSWER_ERRORS:
         return None
@@ -97,10 +97,6 @@ def kafka_cluster_id(config: Config) -> str:
     """Empty where the cluster has none."""
     with connected(config) as cluster:
         return cluster.cluster_id
-
-
-def http_get(address: str, path: str, seconds: float) -> tuple[int, bytes]:
-    return ask_worker(WorkerAddress(address), path, seconds)
 
 
 def ask_worker(worker: WorkerAddress, path: str, seconds: float) -> tuple[int, bytes]:

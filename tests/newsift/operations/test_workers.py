@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from newsift.operations.workers import WorkerIdentity, http_get, own_workers, worker_addresses
+from newsift.operations.workers import WorkerIdentity, ask_worker, own_workers, worker_addresses
 from tests.newsift.worker_web import answering, dripping, worker_web
 from worker.config import Config, KafkaConfig
 from worker.config.load import load_config
@@ -85,7 +85,7 @@ def test_a_call_has_one_deadline(head: bytes) -> None:
     with dripping(head) as (port, broken):
         began = time.monotonic()
         with pytest.raises(TimeoutError):
-            http_get(f"127.0.0.1:{port}", "/metrics", 0.3)
+            ask_worker(WorkerAddress(f"127.0.0.1:{port}"), "/metrics", 0.3)
         assert time.monotonic() - began < 2.0
         assert broken.wait(30)
 
