@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,8 @@ def read_posts(*names: str) -> list[SamplePost]:
 
 def read_articles() -> dict[str, bytes]:
     """The records of the articles by id, each with the address of a page."""
-    records = {draft.id: json.loads(draft.value) for draft in read_seed_files([SAMPLES / "seeds"])}
-    return {
-        name: json.dumps(record | {"url": PAGES + name}).encode()
-        for name, record in records.items()
-    }
+    drafts = read_seed_files([SAMPLES / "seeds"])
+    return {d.id: replace(d, record=d.record | {"url": PAGES + d.id}).value for d in drafts}
 
 
 PAGES = "https://courier.example/"  # to which some of the sample posts link

@@ -214,20 +214,13 @@ def _read_original(cluster: TopicReader, config: Config, letter: DeadLetter) -> 
     place = letter.id.removeprefix(f"{topic}-").split("-")
     if len(place) != 2 or not all(part.isdecimal() and len(part) < 20 for part in place):
         return None  # also where the posts were read from another topic
-    message = read_message(cluster, topic, *map(int, place))
-    value = message.value if message else None
-    return value if value is not None and sha256(value).hexdigest() == letter.sha256 else None
-
-
-def read_message(
-    cluster: TopicReader, topic: str, partition: int, offset: int
-) -> StoredMessage | None:
-    """None if the topic does not hold it any more."""
-    ends = cluster.ends(topic)
-    if not 0 <= offset < ends.get(partition, 0):
+    (partition, offset), ends = map(int, place), cluster.ends(topic)
+    if offset >= ends.get(partition, 0):
         return None
     batches = cluster.read(topic, ends | {partition: offset}, ends | {partition: offset + 1})
-    return next((m for m in chain.from_iterable(batches) if m.offset == offset), None)
+    found = (m.value for m in chain.from_iterable(batches) if m.offset == offset)
+    value = next(found, None)
+    return value if value is not None and sha256(value).hexdigest() == letter.sha256 else None
 
 
 @contextmanager

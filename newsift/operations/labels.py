@@ -183,11 +183,6 @@ class QueueRequest:
     is_file: bool = False  # of which no more matches come
     goal: Goal | None = None  # None: as the newest labels were to prove
 
-    def is_answered_by(self, label: Label) -> bool:
-        """Whether it need not ask for this label again."""
-        is_drawn = self.kind != "certify" or label.drawn != "given"
-        return label.by == self.by and is_drawn
-
 
 def freeze_queue(
     cluster: TopicReader, config: Config, request: QueueRequest, rows: Sequence[MatchRow],
@@ -204,7 +199,10 @@ def freeze_queue(
         notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
     current = current_queue(labels, matches)
     nonce = current.nonce if current else request.nonce
-    answered = {label.post_id for label in labels if request.is_answered_by(label)}
+    own = [label for label in labels if label.by == request.by]
+    if request.kind == "certify":  # where labels that were given prove nothing
+        own = [label for label in own if label.drawn != "given"]
+    answered = {label.post_id for label in own}
     candidates: list[Candidate] = [
         row for row in matches.values() if not row.is_deleted or row.post_id in answered
     ]
