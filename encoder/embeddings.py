@@ -29,6 +29,7 @@ from encoder.support.threads import one_thread
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+MAX_FLOAT = np.finfo(np.float32).max
 FORMAT = "newsift.embeddings/1"
 SKIM_DENSE = "skim.dense"  # in the file of a background of two readers
 SKIMMED = "skimmed"  # in the metadata of a file of skimmed posts
@@ -143,6 +144,17 @@ def write_unit_rows(vectors: F32, out: F32) -> None:
         scale = np.float32(1) / np.sqrt(square) if square != 0 else np.float32(0)
         for k in range(vectors.shape[1]):
             out[row, k] = vectors[row, k] * scale
+
+
+@jit(fast=True)
+def write_row_checks(vectors: F32, finite: NDArray[np.bool_], not_zero: NDArray[np.bool_]) -> None:
+    for row in range(len(vectors)):
+        numbers, sizes = np.float32(0), np.float32(0)
+        for k in range(vectors.shape[1]):
+            size = abs(vectors[row, k])
+            numbers += np.float32(1) if size <= MAX_FLOAT else np.float32(0)
+            sizes += size
+        finite[row], not_zero[row] = numbers == vectors.shape[1], sizes != 0
 
 
 def dense_rows(
@@ -336,6 +348,13 @@ class Embeddings:
         dense = frozen(np.concatenate([p.dense for p in parts]))
         lexical = SparseRows.concat([p.lexical for p in parts])
         return cls(dense, lexical, parts[0].mix, parts[0].digest, parts[0].skimmed)
+
+
+def check_rows(vectors: Embeddings) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether each vector is finite, and whether its text has words: [n], [n]."""
+    finite, not_zero = np.empty((2, len(vectors)), np.bool_)
+    write_row_checks(vectors.dense, finite, not_zero)
+    return finite, not_zero | (np.diff(vectors.lexical.indptr) > 0)
 
 
 def require_same_model(embeddings: Embeddings, other: object) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import Embeddings, check_rows
 from encoder.encoder import Encoder
 from encoder.model.weights import F32, I64
 from worker.crashpoint import reached
@@ -52,7 +52,6 @@ from worker.posts.read import (
     read_posts,
 )
 from worker.seeds.set import NEVER_EXPIRES, SeedSet
-from worker.seeds.vectors import check_rows
 
 Result = TypeVar("Result")
 Work = Callable[[Sequence[int]], Result]

@@ -24,7 +24,7 @@ from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
 from encoder.thresholds import EVERY_POST, reaching_pairs
 from worker.seeds.profile import Profile, SeedOrProfile
-from worker.seeds.vectors import SeedVectors
+from worker.seeds.set import SeedVectors
 
 Reader = Literal["read", "skim"]
 RATE, READ_FACTOR = 0.001, 5.0

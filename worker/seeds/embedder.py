@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.embeddings import Embeddings
+from encoder.embeddings import Embeddings, check_rows
 from encoder.encoder import Encoder
 from encoder.model.weights import F32
 from encoder.thresholds import EVERY_POST
@@ -35,11 +35,11 @@ from worker.seeds.set import (
     LinkedSeed,
     SeedLinks,
     SeedSet,
+    SeedVectors,
     digest_row,
     seed_set_digest,
 )
 from worker.seeds.state import ControlState, ModelFacts, Resolution
-from worker.seeds.vectors import SeedVectors, check_rows
 
 BLOCK_ARTICLES = 256
 MIN_GROWTH = 4  # A part has at least four times the rows of the next one.

@@ -12,8 +12,7 @@ from encoder.model.weights import F32, I64
 from encoder.score.lexical import SparseRows
 from worker.match.matcher import Limits, Matcher, PartIndex, PostRows, SeedPairs, sweep
 from worker.seeds.record import Seed
-from worker.seeds.set import NEVER_EXPIRES, SeedSet
-from worker.seeds.vectors import SeedVectors
+from worker.seeds.set import NEVER_EXPIRES, SeedSet, SeedVectors
 
 DIM = 8
 ROUNDING = 1e-5  # of scores in float32, at most

@@ -26,9 +26,8 @@ from worker.metrics.visits import (
 )
 from worker.metrics.web import DEFAULT_PORT, Health, Web
 from worker.seeds.record import RefusedSeed, Seed
-from worker.seeds.set import NEVER_EXPIRES, SeedSet
+from worker.seeds.set import NEVER_EXPIRES, SeedSet, SeedVectors
 from worker.seeds.state import StaleProfile
-from worker.seeds.vectors import SeedVectors
 
 
 @asynccontextmanager

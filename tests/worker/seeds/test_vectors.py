@@ -8,8 +8,7 @@ from tests.worker.small_encoder import ControlTopic, same, small_encoder, value
 from worker.match.matcher import Matcher
 from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
-from worker.seeds.set import SeedSet
-from worker.seeds.vectors import SeedVectors
+from worker.seeds.set import SeedSet, SeedVectors
 
 WORDS = ["storm", "flood", "river", "city", "match", "game", "music", "cat", "police", "fire"]
 TEXTS = [f"{a} {b} {a}" for a in WORDS for b in WORDS]
