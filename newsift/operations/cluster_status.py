@@ -95,7 +95,7 @@ class OffsetSnapshot:
 
 def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     """The object of `newsift status --json`. It takes `RATE_INTERVAL_S`, between two readings."""
-    topics, matching = config.topics, config.matching
+    topics = config.topics
     cluster.partitions(topics.posts)
     before = read_offsets(cluster, admin, config)
     time.sleep(RATE_INTERVAL_S)
