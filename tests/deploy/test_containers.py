@@ -11,8 +11,7 @@ import yaml
 
 from newsift.cli.collect import collect
 from newsift.cli.processes import free_port
-from tests.newsift.cli.seeds.news_site import Reply, Site
-from tests.worker.fake_web_server import serving
+from tests.worker.fake_web_server import Reply, Site, serving
 from worker.config.load import load
 
 ROOT = Path(__file__).parents[2]

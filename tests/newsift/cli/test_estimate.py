@@ -12,9 +12,9 @@ import pytest
 from newsift.operations.deletions import encode_deletion
 from newsift.statistics.labels import Label, read_label
 from tests.newsift.cli.test_labels import KEYS, AtTerminal
-from tests.newsift.worker_web import answering
 from tests.worker.command_topics import LABELS, MATCHES, Kafka
 from tests.worker.fake_command import Command
+from tests.worker.fake_web_server import answering
 from tests.worker.judged_matches import match
 from worker.match.near import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post

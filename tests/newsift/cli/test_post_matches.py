@@ -4,9 +4,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from socket import SHUT_RDWR
 
@@ -29,51 +27,42 @@ EVERYTHING = MatchFilter()
 Answer = Callable[[str, int], int]  # the post's id, and how often it came before
 
 
-@dataclass
-class Receiver:
-    answer: Answer
-    requests: list[str] = field(default_factory=list)
-    accepted: list[str] = field(default_factory=list)
-    bodies: list[bytes] = field(default_factory=list)
-    port: int = 0
+class Receiver(Server):
+    def __init__(self, answer: Answer = lambda *_: 204) -> None:
+        super().__init__(Inbox)
+        self.answer = answer
+        self.requests, self.accepted, self.bodies = list[str](), list[str](), list[bytes]()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/in?key=secret"
+        return f"{super().url}/in?key=secret"
 
 
-@contextmanager
-def receiving(answer: Answer = lambda *_: 204) -> Iterator[Receiver]:
-    receiver = Receiver(answer)
+class Inbox(Handler):
+    protocol_version = "HTTP/1.1"
+    server: Receiver
 
-    class Inbox(Handler):
-        protocol_version = "HTTP/1.1"
+    def do_POST(self) -> None:
+        assert "Authorization" not in self.headers
+        assert self.headers["Content-Type"] == "application/json"
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        name = json.loads(body)["post"]["id"]
+        status = self.server.answer(name, self.server.requests.count(name))
+        self.server.requests.append(name)
+        self.server.bodies.append(body)
+        if status == RESET:
+            self.connection.shutdown(SHUT_RDWR)
+            return
+        if 200 <= status < 300:
+            self.server.accepted.append(name)
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
-        def do_POST(self) -> None:
-            assert "Authorization" not in self.headers
-            assert self.headers["Content-Type"] == "application/json"
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            name = json.loads(body)["post"]["id"]
-            status = receiver.answer(name, receiver.requests.count(name))
-            receiver.requests.append(name)
-            receiver.bodies.append(body)
-            if status == RESET:
-                self.connection.shutdown(SHUT_RDWR)
-                return
-            if 200 <= status < 300:
-                receiver.accepted.append(name)
-            self.send_response(status)
-            if status == 302:
-                self.send_header("Location", "/elsewhere")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def do_GET(self) -> None:
-            raise AssertionError("a redirect was followed")
-
-    with serving(Server(Inbox)) as server:
-        receiver.port = server.server_port
-        yield receiver
+    def do_GET(self) -> None:
+        raise AssertionError("a redirect was followed")
 
 
 def post(
@@ -115,7 +104,7 @@ def test_each_match_is_posted_once_in_order_and_committed(
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login ada password enigma\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     fill(kafka, 100)
-    with receiving() as receiver:
+    with serving(Receiver()) as receiver:
         poster = post(kafka, receiver, lambda p: p.accepted == 100)
         assert committed(kafka, poster.group) == 100
         fill(kafka, 1, start=100)
@@ -134,7 +123,7 @@ def test_faults_of_the_receiver_wait_and_other_answers_set_a_match_aside(
         return refusals.get(int(name), 200 if before else faults.get(int(name), 200))
 
     fill(kafka, 14)
-    with receiving(answer) as receiver:
+    with serving(Receiver(answer)) as receiver:
         poster = post(kafka, receiver, lambda p: p.accepted + p.set_aside == 14)
     assert poster.set_aside == len(refusals)
     assert Counter(receiver.requests) == {str(n): 2 if n in faults else 1 for n in range(14)}
@@ -149,7 +138,7 @@ def test_a_match_that_always_fails_is_set_aside_while_later_ones_are_accepted(
     kafka: Kafka, status: int
 ) -> None:
     fill(kafka, 10)
-    with receiving(lambda name, _: status if name in "23" else 200) as receiver:
+    with serving(Receiver(lambda name, _: status if name in "23" else 200)) as receiver:
         poster = post(kafka, receiver, lambda p: p.set_aside == 2)
     assert receiver.accepted == [*"01456789"]
     # Once or twice before a later one is accepted, and four times after that.
@@ -159,7 +148,7 @@ def test_a_match_that_always_fails_is_set_aside_while_later_ones_are_accepted(
 
 def test_nothing_is_set_aside_while_the_receiver_is_away(kafka: Kafka) -> None:
     fill(kafka, 5)
-    with receiving(lambda *_: 503) as receiver:
+    with serving(Receiver(lambda *_: 503)) as receiver:
         first = post(kafka, receiver, lambda _: len(receiver.requests) > 12)
         assert first.set_aside == committed(kafka, first.group) == 0
         receiver.answer = lambda *_: 200
@@ -171,7 +160,7 @@ def test_chosen_matches_alone_are_posted(kafka: Kafka) -> None:
     for value in (record("1", ferry=0.5), b"{", record("2", ferry=0.6, fire=0.5)):
         kafka.send(MATCHES, value, partition=0)
     filters = MatchFilter(events=("event of fire",))
-    with receiving() as receiver:
+    with serving(Receiver()) as receiver:
         poster = post(kafka, receiver, lambda p: p.accepted == 1, filters)
         assert post(kafka, receiver, lambda p: p.accepted == 2).group != poster.group
     content = json.loads(receiver.bodies[0])
@@ -185,7 +174,8 @@ def test_deletions_are_posted_and_matches_that_wait_for_them_are_not(kafka: Kafk
     kafka.fill(MATCHES, [record("1"), record("2"), value, record("3")])
     filters = MatchFilter(events=("event of ferry",))
     # Three attempts at most are made before the deletion is read, which has the post's name too.
-    with receiving(lambda name, before: 503 if name == "1" and before < 3 else 200) as receiver:
+    fails_first = Receiver(lambda name, before: 503 if name == "1" and before < 3 else 200)
+    with serving(fails_first) as receiver:
         post(kafka, receiver, lambda p: p.accepted == 3, filters)
     assert set(receiver.accepted) == {"1", "2", "3"}
     begin = receiver.bodies.index(value)
@@ -198,7 +188,7 @@ def test_the_command_begins_with_what_comes_and_goes_on_there(
     kafka: Kafka, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     fill(kafka, 1)
-    with receiving() as receiver:
+    with serving(Receiver()) as receiver:
         args = ("matches", "--post-to", receiver.url, "--event", "event of ferry")
         with logged(tmp_path, "newsift", *args) as command:
             command.wait_for("Ctrl-C ends it")

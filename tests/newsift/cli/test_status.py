@@ -8,9 +8,9 @@ from scipy import stats
 
 from newsift.operations.cluster_status import OffsetSnapshot, message_rates
 from tests.broker.clients import consumer, polled, until
-from tests.newsift.worker_web import answering
 from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka
 from tests.worker.fake_command import Command
+from tests.worker.fake_web_server import answering
 from worker.match.pipeline import Outcome
 from worker.metrics.registry import Metrics
 from worker.stream.partitions import Backlog

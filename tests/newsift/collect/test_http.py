@@ -18,9 +18,7 @@ from newsift.collect.http import (
 )
 from newsift.collect.source import BUSY, LIMITED, MALFORMED, STALLED, LostError
 from newsift.web.client import client_session, stream_timeout
-from tests.newsift.cli.seeds.news_site import Reply, Site
-from tests.newsift.worker_web import dripping
-from tests.worker.fake_web_server import serving
+from tests.worker.fake_web_server import Site, dripping, moved, serving
 from worker.errors import AccessError, ConfigError
 
 
@@ -141,7 +139,7 @@ async def test_an_answer_that_drips_is_a_stall(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_redirect_in_a_circle_shows_nothing_of_its_address() -> None:
     path = "/?access_token=hidden"
     with serving(Site()) as site:
-        site.replies[path] = Reply(status=302, headers={"Location": path})
+        site.replies[path] = moved(path)
         async with client_session(stream_timeout(30)) as client:
             with pytest.raises(LostError) as lost, connection_errors("there"):
                 await client.get(site.url + path)

@@ -18,11 +18,11 @@ from newsift.desk.views import events
 from tests.broker.clients import until
 from tests.newsift.desk.desk_client import call, open_desk
 from tests.newsift.desk.match_records import HOSTILE
-from tests.newsift.worker_web import answering, worker_web
+from tests.newsift.worker_web import worker_web
 from tests.worker.command_topics import POSTS, SEEDS, Kafka
+from tests.worker.fake_web_server import answering
 from worker.config.load import load_config
 from worker.metrics.address_file import WorkerAddress
-from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
 
@@ -30,8 +30,8 @@ def test_a_worker_reports_its_state_and_an_absent_one_hides_no_other() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
     with (
-        worker_web(Metrics(), Health("seeds are read")) as starting,
-        worker_web(Metrics(), Health("")) as ready,
+        worker_web(Health("seeds are read")) as starting,
+        worker_web(Health("")) as ready,
     ):
         addresses = [nobody, starting, ready]
         absent, *rows = query_workers([WorkerAddress(each) for each in addresses])

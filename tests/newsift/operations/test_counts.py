@@ -14,9 +14,9 @@ from newsift.statistics.count_draw import frame_key
 from newsift.statistics.labels import CountDraw, FrozenStrata, Label, QueueName
 from newsift.statistics.queues import CountQueue, Question, ScoredPost
 from tests.newsift.cli.test_estimate import MATCHED, match_on, near_answer
-from tests.newsift.worker_web import answering
 from tests.worker.command_topics import MATCHES, Kafka
 from tests.worker.event_profiles import profile
+from tests.worker.fake_web_server import answering
 from tests.worker.judged_matches import LabelRecords, drawn, match
 from tests.worker.small_encoder import Mail
 from worker.config.load import load_config

@@ -1,32 +1,20 @@
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from newsift.operations.workers import WorkerIdentity, ask_worker, own_workers, worker_addresses
-from tests.newsift.worker_web import answering, dripping, worker_web
+from tests.newsift.worker_web import worker_web
+from tests.worker.fake_web_server import answering, dripping
 from worker.config import Config, KafkaConfig
 from worker.config.load import load_config
 from worker.metrics.address_file import WorkerAddress, read_addresses, write_address
-from worker.metrics.registry import Metrics
 from worker.metrics.web import Health
 
 OURS = WorkerIdentity("cluster", "group")
-
-
-@contextmanager
-def serving(*identities: WorkerIdentity) -> Iterator[list[str]]:
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(
-                worker_web(Metrics(), Health("", None, each.cluster_id, each.group))
-            )
-            for each in identities
-        ]
 
 
 def test_only_workers_that_left_an_address_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,12 +23,10 @@ def test_only_workers_that_left_an_address_are_asked(monkeypatch: pytest.MonkeyP
     assert worker_addresses(load_config(), pytest.fail) == configured
     config = Config(kafka=KafkaConfig(group="group"))
     assert worker_addresses(config, pytest.fail) == []
-    others = (
-        WorkerIdentity("another", "group"),
-        WorkerIdentity("cluster", "another"),
-        WorkerIdentity("", "group"),
-    )
-    with serving(others[0], OURS, *others[1:]) as addresses:
+    identities = [("another", "group"), ("cluster", "group"), ("cluster", "another"), ("", "group")]
+    with ExitStack() as stack:
+        healths = [Health("", None, *identity) for identity in identities]
+        addresses = [stack.enter_context(worker_web(health)) for health in healths]
         found = worker_addresses(config, lambda: "cluster")
         assert [worker.address for worker in found] == [addresses[1]]
         assert worker_addresses(config, lambda: "") == []

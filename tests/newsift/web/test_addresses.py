@@ -3,8 +3,6 @@ import http.client
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_address, ip_network
@@ -28,60 +26,50 @@ from newsift.web.addresses import (
     seconds_until,
 )
 from newsift.web.client import RequestLimits, fetch
-from tests.worker.fake_web_server import Handler, Server, serving, web_server
+from tests.worker.fake_web_server import PAGES, Handler, Server, Site, serving
 from worker.errors import ConfigError
 
 
-@dataclass
-class ProxySide:
-    """What a proxy was asked for, where it goes, and what it answers instead if it refuses."""
+class Proxy(Server):
+    """What it was asked for, where it goes, and what it answers instead if it refuses."""
 
-    goes_to: int
-    refuses: int = 0
-    port: int = 0
-    asked: list[str] = field(default_factory=list)
-    logins: list[str | None] = field(default_factory=list)
+    def __init__(self, goes_to: int) -> None:
+        super().__init__(Proxying)
+        self.goes_to, self.refuses = goes_to, 0
+        self.asked, self.logins = list[str](), list[str | None]()
 
 
-@contextmanager
-def proxy_server(side: ProxySide) -> Iterator[ProxySide]:
-    with serving(Server(handler_of(side))) as server:
-        side.port = server.server_port
-        yield side
+class Proxying(Handler):
+    server: Proxy
 
+    def do_CONNECT(self) -> None:
+        if self._noted():
+            self.send_response(200)
+            self.end_headers()
+            with socket.create_connection(("127.0.0.1", self.server.goes_to)) as there:
+                back = threading.Thread(target=copy, args=[there, self.connection])
+                back.start()
+                copy(self.connection, there)
+                back.join()
 
-def handler_of(side: ProxySide) -> type[Handler]:
-    class Proxy(Handler):
-        def do_CONNECT(self) -> None:
-            if self._noted():
-                self.send_response(200)
-                self.end_headers()
-                with socket.create_connection(("127.0.0.1", side.goes_to)) as there:
-                    back = threading.Thread(target=copy, args=[there, self.connection])
-                    back.start()
-                    copy(self.connection, there)
-                    back.join()
+    def do_GET(self) -> None:
+        if self._noted():
+            there = http.client.HTTPConnection("127.0.0.1", self.server.goes_to)
+            there.request("GET", urlsplit(self.path).path)
+            answer = there.getresponse()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.read())
+            there.close()
 
-        def do_GET(self) -> None:
-            if self._noted():
-                there = http.client.HTTPConnection("127.0.0.1", side.goes_to)
-                there.request("GET", urlsplit(self.path).path)
-                answer = there.getresponse()
-                self.send_response(answer.status)
-                for name, value in answer.getheaders():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(answer.read())
-                there.close()
-
-        def _noted(self) -> bool:
-            side.asked.append(f"{self.command} {self.path}")
-            side.logins.append(self.headers["Proxy-Authorization"])
-            if side.refuses:
-                self.send_error(side.refuses)
-            return not side.refuses
-
-    return Proxy
+    def _noted(self) -> bool:
+        self.server.asked.append(f"{self.command} {self.path}")
+        self.server.logins.append(self.headers["Proxy-Authorization"])
+        if self.server.refuses:
+            self.send_error(self.server.refuses)
+        return not self.server.refuses
 
 
 def copy(source: socket.socket, target: socket.socket) -> None:
@@ -182,26 +170,24 @@ def test_an_excerpt_is_short_and_printable() -> None:
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[int]:
-    with web_server() as port:
-        yield port
+    with serving(Site(PAGES)) as site:
+        yield site.server_port
 
 
 @pytest.fixture
-def proxy(web: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProxySide]:
-    with proxy_server(ProxySide(web)) as side:
+def proxy(web: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    with serving(Proxy(web)) as proxy:
         for name in ("HTTP_PROXY", "HTTPS_PROXY"):
-            monkeypatch.setenv(name, f"http://me:s%40cret@127.0.0.1:{side.port}")
-        yield side
+            monkeypatch.setenv(name, f"http://me:s%40cret@127.0.0.1:{proxy.server_port}")
+        yield proxy
 
 
-def no_host_is_looked_up(host: str, port: int) -> list[str]:
-    raise AssertionError(host)
+UNKNOWN = RequestLimits(
+    resolve=lambda host, _: pytest.fail(host)
+)  # only the proxy knows where anything is
 
 
-UNKNOWN = RequestLimits(resolve=no_host_is_looked_up)  # only the proxy knows where anything is
-
-
-def test_a_page_and_its_redirects_come_through_the_proxy(proxy: ProxySide) -> None:
+def test_a_page_and_its_redirects_come_through_the_proxy(proxy: Proxy) -> None:
     page = fetch("http://courier.test/hop/2", UNKNOWN)
     assert b"Astrid Vane" in page.body
     assert page.url == "http://courier.test/article"
@@ -210,7 +196,7 @@ def test_a_page_and_its_redirects_come_through_the_proxy(proxy: ProxySide) -> No
     assert proxy.logins == [login] * 3
 
 
-def test_a_secure_page_comes_through_a_tunnel(proxy: ProxySide) -> None:
+def test_a_secure_page_comes_through_a_tunnel(proxy: Proxy) -> None:
     """What is behind the proxy speaks no TLS, so the handshake fails."""
     with pytest.raises(InputError, match="cannot be fetched"):
         fetch("https://courier.test/article", UNKNOWN)
@@ -226,7 +212,7 @@ def test_a_secure_page_comes_through_a_tunnel(proxy: ProxySide) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_an_address_of_the_own_network_is_refused_before_a_proxy(
-    proxy: ProxySide, scheme: str, host: str
+    proxy: Proxy, scheme: str, host: str
 ) -> None:
     with pytest.raises(InputError, match="is not a public address"):
         fetch(f"{scheme}://{host}/article", UNKNOWN)
@@ -234,7 +220,7 @@ def test_an_address_of_the_own_network_is_refused_before_a_proxy(
 
 
 def test_no_proxy_goes_straight_and_is_checked(
-    proxy: ProxySide, web: int, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, web: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "inside.test")
     here = RequestLimits(resolve=lambda *_: ["127.0.0.1"])
@@ -246,7 +232,7 @@ def test_no_proxy_goes_straight_and_is_checked(
 
 
 def test_a_page_from_a_proxy_does_not_lead_inside(
-    proxy: ProxySide, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page redirects to http://inside.test/, which is asked for without the proxy."""
     monkeypatch.setenv("NO_PROXY", "inside.test")
@@ -256,7 +242,7 @@ def test_a_page_from_a_proxy_does_not_lead_inside(
 
 
 @pytest.mark.parametrize("status", [403, 407, 502])
-def test_a_proxy_that_refuses_is_reported_without_its_login(proxy: ProxySide, status: int) -> None:
+def test_a_proxy_that_refuses_is_reported_without_its_login(proxy: Proxy, status: int) -> None:
     proxy.refuses = status
     with pytest.raises(
         InputError, match=f"cannot be fetched .*{status}.*by the proxy 127"
@@ -267,9 +253,7 @@ def test_a_proxy_that_refuses_is_reported_without_its_login(proxy: ProxySide, st
         fetch("http://courier.test/article", UNKNOWN)
 
 
-def test_an_unreachable_proxy_is_reported(
-    proxy: ProxySide, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_proxy_is_reported(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "127.0.0.1:1")
     with pytest.raises(InputError, match=r"Connection refused, by the proxy 127\.0\.0\.1:1"):
         fetch("https://courier.test/article", UNKNOWN)

@@ -18,8 +18,8 @@ from newsift.web.feeds import (
     is_temporary,
     read_robots,
 )
-from tests.newsift.cli.seeds.news_site import Reply, Site, page
-from tests.worker.fake_web_server import serving
+from tests.newsift.cli.seeds.news_site import page
+from tests.worker.fake_web_server import Reply, Site, moved, serving
 
 SITE = "https://news.test"
 
@@ -222,7 +222,7 @@ def inside(site: Site, clock: Clock) -> PoliteWeb:
 def outside(there: str) -> Iterator[str]:
     """A site that is not in the own network, and what its page leads to."""
     with serving(Site()) as result:
-        result.replies["/hop"] = Reply(status=302, headers={"Location": there})
+        result.replies["/hop"] = moved(there)
         yield result.url.replace("127.0.0.1", "outside.test")
 
 

@@ -1,7 +1,6 @@
 import asyncio
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import kafka
 import kafka.errors
 import pytest
 
+from tests.worker.fake_web_server import serving
 from worker.config import Config
 from worker.config.load import load_config
 from worker.errors import AccessError, BrokerError, ConfigError
@@ -51,12 +51,8 @@ def listening(context: ssl.SSLContext | None) -> Iterator[str]:
                 else:
                     context.wrap_socket(self.request, server_side=True).close()
 
-    with TCPServer(("127.0.0.1", 0), Greeting) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.05])
-        thread.start()
+    with serving(TCPServer(("127.0.0.1", 0), Greeting)) as server:
         yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
 
 
 def server_context() -> ssl.SSLContext:

@@ -9,10 +9,9 @@ import pytest
 import newsift.cli.seeds
 from newsift.web.client import RequestLimits
 from newsift.web.feeds import PoliteWeb
-from tests.newsift.cli.seeds.news_site import Site
 from tests.worker.command_topics import Kafka
 from tests.worker.fake_command import Command, Outcome
-from tests.worker.fake_web_server import serving
+from tests.worker.fake_web_server import Site, serving
 
 
 @pytest.fixture

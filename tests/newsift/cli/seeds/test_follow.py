@@ -13,10 +13,11 @@ from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
 from newsift.web.feeds import PoliteWeb
-from tests.newsift.cli.seeds.news_site import Reply, Site, feed, item, page, seeds_of
+from tests.newsift.cli.seeds.news_site import feed, item, page, seeds_of
 from tests.worker.command_topics import SEEDS, Kafka
 from tests.worker.event_profiles import profile_value
 from tests.worker.fake_command import Command
+from tests.worker.fake_web_server import Reply, Site
 from worker.errors import BrokerError, ConflictError, RunError
 
 HOUR = 3_600_000

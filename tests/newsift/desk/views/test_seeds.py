@@ -14,7 +14,7 @@ from tests.newsift.desk.desk_client import Client
 from tests.newsift.files.articles.saved_pages import BANNER, page
 from tests.worker.command_topics import SEEDS, Kafka
 from tests.worker.fake_command import Command
-from tests.worker.fake_web_server import web_server
+from tests.worker.fake_web_server import PAGES, Site, serving
 from tests.worker.shared_encoder import enc, loaded_once
 from worker.seeds.record import json_digest
 
@@ -207,8 +207,8 @@ def test_a_draft_is_published_as_seeds_add_publishes_it(
 
 def test_a_page_is_fetched(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drafts, "PUBLIC_LIMITS", RequestLimits(allow=lambda *_: True))
-    with web_server() as port:
-        (result,) = ask("/api/seeds/read", url=f" http://127.0.0.1:{port}/hop/2 ")
+    with serving(Site(PAGES)) as site:
+        (result,) = ask("/api/seeds/read", url=f" {site.url}/hop/2 ")
     record = json.loads(result["value"])
     assert (result["id"], record["title"]) == ("fire-on-the-ferry", "Fire on the ferry")
 
