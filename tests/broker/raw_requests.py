@@ -2,9 +2,9 @@
 
 import socket
 import time
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
@@ -22,17 +22,6 @@ class Wire:
         self._highest: dict[int, int] = {}
         for api in self.ask(ApiVersionsRequest(version=0)).api_keys:
             self._highest[api.api_key] = api.max_version
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._socket.close()
@@ -64,13 +53,29 @@ class Wire:
 
     def produce(self, topic: str, records: bytes) -> Any:
         """Write bytes as they are to the first partition of a topic."""
-        part = ProduceRequest.TopicProduceData
-        row = part.PartitionProduceData(index=0, records=records)
-        request = ProduceRequest(
-            transactional_id=None, acks=-1, timeout_ms=10_000, max_version=8,
-            topic_data=[part(name=topic, partition_data=[row])],
-        )  # fmt: skip
+        request = produce_request(topic, records, timeout_ms=10_000, max_version=8)
         return self.ask(request).responses[0].partition_responses[0]
+
+
+def produce_request(topic: str, records: bytes, index: int = 0, **more: Any) -> ProduceRequest:
+    part = ProduceRequest.TopicProduceData
+    row = part.PartitionProduceData(index=index, records=records)
+    fields = {"transactional_id": None, "acks": -1} | more
+    return ProduceRequest(topic_data=[part(name=topic, partition_data=[row])], **fields)
+
+
+def fetch_request(topic: str, offset: int, **more: Any) -> FetchRequest:
+    """Of the first partition of a topic."""
+    kind = FetchRequest.FetchTopic
+    part = kind.FetchPartition(
+        partition=0, fetch_offset=offset, partition_max_bytes=2**20,
+        current_leader_epoch=-1, last_fetched_epoch=-1, log_start_offset=-1,
+    )  # fmt: skip
+    fields = {
+        "max_wait_ms": 100, "min_bytes": 1, "max_bytes": 2**20, "isolation_level": 0,
+        "session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": "",
+    }  # fmt: skip
+    return FetchRequest(topics=[kind(topic=topic, partitions=[part])], **fields | more)
 
 
 class Idempotent:

@@ -1,14 +1,13 @@
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 from aiokafka.errors import NotEnoughReplicasError, UnknownTopicOrPartitionError
 from aiokafka.record.memory_records import MemoryRecords
-from kafka.protocol.consumer import FetchRequest
 
 from tests.broker.clients import create, read_to_end
-from tests.broker.raw_requests import Wire
+from tests.broker.raw_requests import Wire, fetch_request
 from tests.broker.server import Server, opened
 from worker.config import Config, KafkaConfig
 from worker.errors import BrokerError
@@ -20,24 +19,6 @@ from worker.kafka.settings import aiokafka_producer_settings
 
 CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
 VALUE = b"x" * 10_000
-
-
-def codecs(address: str, topic: str) -> list[int]:
-    part = FetchRequest.FetchTopic.FetchPartition(
-        partition=0, fetch_offset=0, partition_max_bytes=2**20, current_leader_epoch=-1,
-        last_fetched_epoch=-1, log_start_offset=-1,
-    )  # fmt: skip
-    request = FetchRequest(
-        version=11, max_wait_ms=100, min_bytes=1, max_bytes=2**20, isolation_level=0,
-        session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])],
-    )  # fmt: skip
-    with Wire(address) as wire:
-        data = bytes(wire.ask(request).responses[0].partitions[0].records)
-    batches, result = MemoryRecords(data), list[int]()
-    while batches.has_next():
-        result.append(batches.next_batch().compression_type)
-    return result
 
 
 @asynccontextmanager
@@ -62,7 +43,12 @@ async def test_every_producer_compresses(address: str, unique: str, codec: str) 
     ) as stream:
         letter = ProducerRecord(unique, b"stream", VALUE, (), 0)
         await stream.deliver([letter], lambda letter: letter)
-    assert codecs(address, unique) == [CODECS[codec]] * 2
+    with closing(Wire(address)) as wire:
+        answer = wire.ask(fetch_request(unique, 0, version=11))
+    batches, codecs = MemoryRecords(bytes(answer.responses[0].partitions[0].records)), list[int]()
+    while batches.has_next():
+        codecs.append(batches.next_batch().compression_type)
+    assert codecs == [CODECS[codec]] * 2
     assert [row.value for row in read_to_end(address, unique)] == [VALUE] * 2
 
 

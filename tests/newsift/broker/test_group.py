@@ -1,52 +1,24 @@
-import heapq
-import itertools
-from collections.abc import Callable
-from typing import Any, cast
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from newsift.broker.codes import Code, RequestError
 from newsift.broker.groups import ConsumerGroup, Join, JoinResult
+from tests.worker.stream.ingest_bench import FastLoop
 
 SESSION, REBALANCE = 10, 30
 
 
-class Put:
-    def __init__(self) -> None:
-        self.is_off = False
-
-    def cancel(self) -> None:
-        self.is_off = True
+@pytest.fixture
+def loop() -> Iterator[FastLoop]:
+    with closing(FastLoop()) as loop:
+        yield loop
 
 
-class Clock:
-    """Time and timers of an event loop, without the waiting."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._order = itertools.count()
-        self._due: list[tuple[float, int, Put, Callable[[], Any]]] = []
-
-    def time(self) -> float:
-        return self.now
-
-    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Put:
-        put = Put()
-        entry = (self.now + delay, next(self._order), put, lambda: callback(*args))
-        heapq.heappush(self._due, entry)
-        return put
-
-    def advance(self, seconds: float) -> None:
-        until = self.now + seconds
-        while self._due and self._due[0][0] <= until:
-            self.now, _, put, call = heapq.heappop(self._due)
-            if not put.is_off:
-                call()
-        self.now = until
-
-
-def test_a_member_without_a_shared_protocol_is_refused() -> None:
-    group = ConsumerGroup("g", cast(Any, Clock()))
+def test_a_member_without_a_shared_protocol_is_refused(loop: FastLoop) -> None:
+    group = ConsumerGroup("g", loop)
 
     def join(protocols: dict[str, bytes]) -> None:
         group.join(
@@ -60,9 +32,9 @@ def test_a_member_without_a_shared_protocol_is_refused() -> None:
         assert caught.value.code == Code.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_dropped_member_and_an_older_generation_are_refused() -> None:
-    clock, joins = Clock(), list[JoinResult]()
-    group = ConsumerGroup("g", cast(Any, clock))
+def test_a_dropped_member_and_an_older_generation_are_refused(loop: FastLoop) -> None:
+    joins = list[JoinResult]()
+    group = ConsumerGroup("g", loop)
     wish = Join("", "test", "", SESSION, REBALANCE, "consumer", {"range": b""}, False)
     group.join(wish, joins.append)
     member_id, generation = joins[0].member_id, joins[0].generation
@@ -75,5 +47,5 @@ def test_a_dropped_member_and_an_older_generation_are_refused() -> None:
 
     assert refusal(member_id, generation - 1) == Code.ILLEGAL_GENERATION
     assert refusal("nobody", generation) == Code.UNKNOWN_MEMBER_ID
-    clock.advance(SESSION + 1)
+    loop.run_until_complete(asyncio.sleep(SESSION + 1))
     assert refusal(member_id, generation) == Code.UNKNOWN_MEMBER_ID

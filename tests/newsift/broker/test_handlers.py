@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.protocol import consumer, metadata, producer, sasl
+from kafka.protocol import metadata, producer, sasl
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from newsift.broker.batches import Header
@@ -13,7 +13,8 @@ from newsift.broker.log import MAX_LOOP_BYTES
 from newsift.broker.settings import Cluster, Settings
 from newsift.broker.topics import Topic
 from newsift.broker.wire import Client, decode_call, encode_answer
-from tests.newsift.broker.producer_batches import batch, numbered
+from tests.broker.raw_requests import fetch_request, produce_request
+from tests.broker.record_batches import batch, values
 
 CLIENT = Client("127.0.0.1", "broker.test", 9092)
 
@@ -52,29 +53,9 @@ def broker() -> Iterator[Asking]:
     asking.close()
 
 
-def produce(broker: Asking, data: bytes, *, name: str = "t", index: int = 0, **more: Any) -> Any:
-    kind = producer.ProduceRequest.TopicProduceData
-    part = kind.PartitionProduceData(index=index, records=data)
-    topic = kind(name=name, partition_data=[part])
-    request = producer.ProduceRequest(**{"acks": -1, "topic_data": [topic], **more})
-    response = broker.ask(request)
+def produce(broker: Asking, data: bytes, name: str = "t", **more: Any) -> Any:
+    response = broker.ask(produce_request(name, data, **more))
     return response and response.responses[0].partition_responses[0]
-
-
-def fetch(broker: Asking, offset: int, **more: Any) -> Any:
-    kind = consumer.FetchRequest.FetchTopic
-    part = kind.FetchPartition(
-        partition=0, fetch_offset=offset, partition_max_bytes=2**20,
-        current_leader_epoch=-1, last_fetched_epoch=-1, log_start_offset=-1,
-    )  # fmt: skip
-    fields = {
-        "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 2**20, "isolation_level": 0,
-        "session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": "",
-    }  # fmt: skip
-    request = consumer.FetchRequest(
-        **{**fields, "topics": [kind(topic="t", partitions=[part])], **more}
-    )
-    return broker.ask(request)
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
@@ -103,7 +84,7 @@ def test_every_version_is_read_answered_and_understood(
 )
 def test_produce_answers_with_a_code(broker: Asking, more: dict[str, Any], code: Code) -> None:
     broker.cluster.topics.create("safe", 1, {"min.insync.replicas": "2"})
-    response = produce(broker, numbered(3), **more)
+    response = produce(broker, batch(values(3)), **more)
     assert response.error_code == code
     assert response.base_offset == (0 if code == Code.NONE else -1)
 
@@ -124,13 +105,13 @@ def test_a_batch_for_a_topic_that_is_deleted_during_its_check_is_refused(
         return check(topic, data)
 
     monkeypatch.setattr(topics, "check_batch", check_batch)
-    data = batch([(b"k", b"v" * MAX_LOOP_BYTES)])  # it is checked in a thread
+    data = batch([(b"k", b"v" * MAX_LOOP_BYTES, [])])  # it is checked in a thread
     assert produce(broker, data).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert topics.budget.size == 0
 
 
 def test_without_acks_a_failure_ends_the_connection(broker: Asking) -> None:
-    assert produce(broker, numbered(1), acks=0) is None
+    assert produce(broker, batch(values(1)), acks=0) is None
     with pytest.raises(ConnectionAbortedError):
         produce(broker, b"nonsense", acks=0)
     assert broker.cluster.topics["t"].log(0).end == 1
@@ -141,11 +122,11 @@ def test_without_acks_a_failure_ends_the_connection(broker: Asking) -> None:
     [(0, Code.NONE), (3, Code.NONE), (4, Code.OFFSET_OUT_OF_RANGE), (-1, Code.OFFSET_OUT_OF_RANGE)],
 )
 def test_fetch_answers_with_a_code(broker: Asking, offset: int, code: Code) -> None:
-    produce(broker, numbered(3))
-    part = fetch(broker, offset).responses[0].partitions[0]
+    produce(broker, batch(values(3)))
+    part = broker.ask(fetch_request("t", offset)).responses[0].partitions[0]
     assert (part.error_code, part.high_watermark) == (code, 3)
     assert bool(part.records) == (code == Code.NONE and offset < 3)
-    session = fetch(broker, offset, session_id=5, session_epoch=3)
+    session = broker.ask(fetch_request("t", offset, session_id=5, session_epoch=3))
     assert session.error_code == Code.FETCH_SESSION_ID_NOT_FOUND
 
 

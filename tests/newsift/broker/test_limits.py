@@ -45,7 +45,7 @@ def dialled(address: Address) -> socket.socket:
 
 
 def is_served(address: Address) -> bool:
-    with Wire(address) as wire:
+    with closing(Wire(address)) as wire:
         return bool(wire.ask(MetadataRequest(version=1, topics=None)).controller_id == 0)
 
 
@@ -100,7 +100,7 @@ def test_a_request_with_too_many_names_ends_its_connection(broker: Address) -> N
         FetchRequest(version=11, max_wait_ms=9, topics=[fetched(topic="t", partitions=parts)]),
         ProduceRequest(version=8, acks=-1, topic_data=[produced(name="t", partition_data=rows)]),
     ):
-        with Wire(broker) as wire, pytest.raises(ConnectionError):
+        with closing(Wire(broker)) as wire, pytest.raises(ConnectionError):
             wire.ask(request)
         assert is_served(broker)
 

@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import json
-import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -144,17 +142,3 @@ def visited(
             await site.stop()
 
     return asyncio.run(serve())
-
-
-@contextmanager
-def listened(*loggers: str) -> Iterator[list[str]]:
-    lines: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    for name in loggers:
-        logging.getLogger(name).addHandler(handler)
-    try:
-        yield lines
-    finally:
-        for name in loggers:
-            logging.getLogger(name).removeHandler(handler)

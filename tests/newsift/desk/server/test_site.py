@@ -3,6 +3,7 @@ import io
 import json
 import logging
 import re
+from collections.abc import Callable, Iterator
 from email.message import Message
 from functools import partial
 from urllib.parse import unquote
@@ -22,14 +23,7 @@ from newsift.desk.site import (
     static_files,
 )
 from newsift.desk.views.seeds import DraftRequest, DraftsAction, publish
-from tests.newsift.desk.server.raw_visits import (
-    DONE,
-    FILES,
-    HELD,
-    Visitor,
-    listened,
-    visited,
-)  # fmt: skip
+from tests.newsift.desk.server.raw_visits import DONE, FILES, HELD, Visitor, visited
 from tests.worker.raw_http import Reply, read_all
 from worker.log import AUDIT_LOGGER, JsonLine, OneLine
 
@@ -206,43 +200,49 @@ def test_a_page_that_reads_no_stream_is_disconnected(monkeypatch: pytest.MonkeyP
     visited(visit)
 
 
+@pytest.fixture
+def audit(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
+    """The audit's records so far."""
+    with caplog.at_level(logging.INFO, AUDIT_LOGGER):
+        yield lambda: [each.getMessage() for each in caplog.records if each.name == AUDIT_LOGGER]
+
+
 ACTED = 'say.word by "Ann" from 127.0.0.1: {"word":"%s","times":1}: '
 AUDITED = [("hello", "done"), ("refused", "word: is refused; give another")]
 
 
 @pytest.mark.parametrize(("word", "outcome"), AUDITED)
-def test_the_audit_names_user_action_address_and_outcome(word: str, outcome: str) -> None:
-    with listened(AUDIT_LOGGER) as lines:
-        visited(lambda visitor: visitor.do(word))
-        visited(lambda visitor: visitor.ask("/api/echo"))
-    assert lines == [ACTED % word + outcome]
+def test_the_audit_names_user_action_address_and_outcome(
+    audit: Callable[[], list[str]], word: str, outcome: str
+) -> None:
+    visited(lambda visitor: visitor.do(word))
+    visited(lambda visitor: visitor.ask("/api/echo"))
+    assert audit() == [ACTED % word + outcome]
 
 
-def test_refused_actions_are_logged() -> None:
-    with listened("newsift.desk") as lines:
-        visited(lambda visitor: visitor.do("x"), read_only=True)
-        visited(lambda visitor: visitor.do("x", Origin="http://evil.example"))
-        visited(lambda visitor: visitor.do("x"), token="a" * 16)
-        visited(lambda visitor: visitor.do(1))
+def test_refused_actions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    visited(lambda visitor: visitor.do("x"), read_only=True)
+    visited(lambda visitor: visitor.do("x", Origin="http://evil.example"))
+    visited(lambda visitor: visitor.do("x"), token="a" * 16)
+    visited(lambda visitor: visitor.do(1))
+    lines = [each.getMessage() for each in caplog.records if each.name == "newsift.desk"]
     assert [line.split(":")[0] for line in lines] == ["say.word from 127.0.0.1"] * 4
 
 
-def test_a_record_of_the_audit_is_one_short_line() -> None:
+def test_a_record_of_the_audit_is_one_short_line(audit: Callable[[], list[str]]) -> None:
     word = "\n\x1b[31m\u202e " + "z" * 100_000
-    with listened(AUDIT_LOGGER) as lines:
-        visited(lambda visitor: visitor.do(word))
-    (line,) = lines
+    visited(lambda visitor: visitor.do(word))
+    (line,) = audit()
     assert len(line) < 2500
     created = logging.LogRecord(AUDIT_LOGGER, logging.INFO, __file__, 1, line, None, None)
     assert OneLine("%(message)s").format(created).isprintable()
     assert json.loads(JsonLine().format(created))["message"] == line
 
 
-def test_a_user_name_cannot_forge_a_record() -> None:
+def test_a_user_name_cannot_forge_a_record(audit: Callable[[], list[str]]) -> None:
     body = json.dumps({"by": 'Ann" from 127.0.0.1: {}: done', "word": "x"}).encode()
-    with listened(AUDIT_LOGGER) as lines:
-        visited(lambda visitor: visitor.ask("/api/say", "POST", body))
-    by = lines[0].removeprefix("say.word by ")
+    visited(lambda visitor: visitor.ask("/api/say", "POST", body))
+    by = audit()[0].removeprefix("say.word by ")
     assert msgspec.json.decode(by[: by.index(' from 127.0.0.1: {"')]) == json.loads(body)["by"]
 
 
