@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from encoder.model.config import AstConfig, Side
 from encoder.score.lexical import NO_SLOT, SLOTS, Idf, slot
 from encoder.text.clean import clean_post
-from encoder.text.tokenizer import Tokenizer, Tokens, Word
+from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.text.vocabulary import WordLevel, WordPiece
 from tests.encoder.real_texts import ALL, real_posts, their_word_piece, vocabulary_lines, wild_text
 
@@ -43,19 +43,6 @@ def read(tokens: Tokens) -> list[Row]:
     return result
 
 
-def rebuilt(words: list[Word], side: Side, cap: int) -> Row:
-    ids = [i for word in words for i in word.ids][:cap]
-    lexical = [word for word in words if word.slot != NO_SLOT]
-    tf = Counter(word.slot for word in lexical)
-    weights = {word.slot: word.weight for word in lexical}
-    if side is Side.ARTICLE:
-        tf = Counter({place: min(count, 2) for place, count in tf.items()})
-        weights |= {word.slot: 2 * word.weight for word in lexical[:LEAD]}
-    raw = {at: (1 + log(tf[at])) * weight for at, weight in weights.items() if weight > 0}
-    length = sum(value**2 for value in raw.values()) ** 0.5
-    return ids, {place: value / length for place, value in sorted(raw.items())}
-
-
 SHARED_TOKENIZER = tokenizer()
 
 
@@ -65,7 +52,17 @@ def test_the_words_of_a_text_make_its_tokens(texts: list[str]) -> None:
     caps = (Side.POST, posts, POST_TOKENS), (Side.ARTICLE, articles, ARTICLE_TOKENS)
     for side, tokens, cap in caps:
         for text, (ids, row) in zip(texts, read(tokens), strict=True):
-            expected_ids, expected = rebuilt(SHARED_TOKENIZER.words(text, side), side, cap)
+            words = SHARED_TOKENIZER.words(text, side)
+            expected_ids = [i for word in words for i in word.ids][:cap]
+            lexical = [word for word in words if word.slot != NO_SLOT]
+            tf = Counter(word.slot for word in lexical)
+            weights = {word.slot: word.weight for word in lexical}
+            if side is Side.ARTICLE:
+                tf = Counter({place: min(count, 2) for place, count in tf.items()})
+                weights |= {word.slot: 2 * word.weight for word in lexical[:LEAD]}
+            raw = {at: (1 + log(tf[at])) * weight for at, weight in weights.items() if weight > 0}
+            length = sum(value**2 for value in raw.values()) ** 0.5
+            expected = {place: value / length for place, value in sorted(raw.items())}
             assert (ids, list(row)) == (expected_ids, list(expected))
             assert row == pytest.approx(expected, abs=1e-6)
 

@@ -44,8 +44,10 @@ COMMANDS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def given(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
+def test_no_command_steers_the_terminal(
+    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
     monkeypatch.setenv("NEWSIFT_MATCHING__THRESHOLD", "0.000001")
     kafka.send(SEEDS, json.dumps(SEED).encode(), NAME.encode())
     kafka.send(SEEDS, json.dumps({"text": 1, EVIL: EVIL}).encode(), f"bad {NAME}".encode())
@@ -63,13 +65,7 @@ def given(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     folder.mkdir()
     (folder / f"{NAME}.json").write_text(json.dumps(SEED), "utf-8")
     posts.write_bytes(json.dumps(POST).encode() + b"\n" + line + b"\n" + EVIL.encode() + b"\n")
-    return {"NAME": NAME, "EVENT": EVIL, "ODD": EVIL, "FOLDER": str(folder), "POSTS": str(posts)}
-
-
-@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
-def test_no_command_steers_the_terminal(
-    newsift: Command, given: dict[str, str], terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    given = {"NAME": NAME, "EVENT": EVIL, "ODD": EVIL, "FOLDER": str(folder), "POSTS": str(posts)}
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
     spoke = 0

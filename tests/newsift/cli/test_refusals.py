@@ -152,13 +152,21 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def folder(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+BY_COMMAND: dict[str, list[tuple[str, str]]] = {}
+for words, message in REFUSED:
+    command = next(word for word in words.split() if "=" not in word)
+    BY_COMMAND.setdefault(command, []).append((words, message))
+
+
+@pytest.mark.parametrize("refused", BY_COMMAND.values(), ids=BY_COMMAND)
+def test_refuses(
+    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    refused: list[tuple[str, str]],
+) -> None:  # fmt: skip
     monkeypatch.setenv("NEWSIFT_WEBHOOK_SECRET", "s")
     monkeypatch.setenv("NEWSIFT_STATE", str(tmp_path.parent / "state"))
     for name in ("MASTODON", "X"):
         monkeypatch.delenv(f"NEWSIFT_{name}_TOKEN", raising=False)
-    monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
@@ -169,21 +177,8 @@ def folder(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     reject(kafka, 1)
     reject(kafka, 2, reason=Reason.POST_BYTES)
     reject(kafka, 3, value=None, reason=Reason.BAD_BATCH)
-    return tmp_path
-
-
-def command_of(words: str) -> str:
-    return next(word for word in words.split() if "=" not in word)
-
-
-@pytest.mark.parametrize("command", sorted({command_of(words) for words, _ in REFUSED}))
-def test_refuses(
-    newsift: Command, kafka: Kafka, folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = set(folder.rglob("*"))
-    for words, message in REFUSED:
-        if command_of(words) != command:
-            continue
+    files = set(tmp_path.rglob("*"))
+    for words, message in refused:
         args = shlex.split(words.replace("TAKEN", str(kafka.address).rpartition(":")[2]))
         with monkeypatch.context() as patched:
             while "=" in args[0]:
@@ -195,4 +190,4 @@ def test_refuses(
         assert "Traceback" not in done.err
     assert len(kafka.records(SEEDS)) == 4
     assert kafka.records(POSTS) == kafka.records(LABELS) == []
-    assert set(folder.rglob("*")) == files
+    assert set(tmp_path.rglob("*")) == files

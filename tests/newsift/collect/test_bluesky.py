@@ -164,11 +164,9 @@ async def unreadable(request: web.Request, _socket: web.WebSocketResponse) -> No
     await asyncio.sleep(0.05)
 
 
-async def large(_request: web.Request, socket: web.WebSocketResponse) -> None:
-    await socket.send_str("x" * 2**14)
-
-
-@pytest.mark.parametrize("fault", [unreadable, large])
+@pytest.mark.parametrize(
+    "fault", [unreadable, lambda _, socket: socket.send_str("x" * 2**14)], ids=["bytes", "large"]
+)
 @pytest.mark.parametrize("version", [1, 2])
 async def test_skips_a_bad_frame(
     version: int, fault: jet.End, monkeypatch: pytest.MonkeyPatch
@@ -272,23 +270,7 @@ MANY, ROUNDS, FAULTS_EACH = 300, 5, 3
 SMALL = StreamConfig(batch_bytes=4096, in_flight=2, batch_posts=7, shutdown_s=2.1)
 
 
-def some_fault(chance: random.Random) -> jet.Fault:
-    ends = (jet.send_and_close(), jet.abort, jet.half_a_frame, jet.fall_silent, jet.ping_in_silence)
-    some = after(chance.randrange(60), chance.choice(ends))
-    return chance.choice((some, some, some, jet.refuse_with(429), jet.refuse_with(503)))
-
-
-async def until_crash(result: Collecting, chance: random.Random) -> None:
-    """Let it go on until so many more frames are delivered, the broker now fast and now slow."""
-    count = len(result.outlet.frames) + chance.randrange(10, 60)
-    while len(result.outlet.frames) < count and address(MANY - 1) not in result.outlet.keys:
-        if chance.random() < 0.2:
-            result.outlet.free.clear()
-            await asyncio.sleep(0.002)
-            result.outlet.free.set()
-        if result.task.done():
-            result.task.result()
-        await asyncio.sleep(0.001)
+ENDS = (jet.send_and_close(), jet.abort, jet.half_a_frame, jet.fall_silent, jet.ping_in_silence)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -301,13 +283,25 @@ async def test_nothing_is_missing(version: int, seed: int, monkeypatch: pytest.M
         number = {side.cursor_of(n): n for n in range(MANY)}
         position: SourcePosition | None = None
         for lap in range(ROUNDS + 1):
-            side.faults.extend(some_fault(chance) for _ in range(FAULTS_EACH))
+            for _ in range(FAULTS_EACH):
+                some = after(chance.randrange(60), chance.choice(ENDS))
+                refusals = jet.refuse_with(429), jet.refuse_with(503)
+                side.faults.append(chance.choice((some, some, some, *refusals)))
             source = Bluesky((side.url,), (), (), 0.05)
             pauses = Backoff(0.001, 0.01)
             source.backoff = lambda _, pauses=pauses: pauses  # type: ignore[misc, method-assign]
             async with collecting(source, position, SMALL) as result:
                 if lap < ROUNDS:
-                    await until_crash(result, chance)
+                    frames = result.outlet.frames  # so many more are delivered before the crash
+                    count = len(frames) + chance.randrange(10, 60)
+                    while len(frames) < count and address(MANY - 1) not in result.outlet.keys:
+                        if chance.random() < 0.2:  # the broker is now fast and now slow
+                            result.outlet.free.clear()
+                            await asyncio.sleep(0.002)
+                            result.outlet.free.set()
+                        if result.task.done():
+                            result.task.result()
+                        await asyncio.sleep(0.001)
                     result.outlet.free.clear()  # what is under way now is not acknowledged
                     await asyncio.sleep(0.02)
                     result.outlet.crashed = True

@@ -31,7 +31,7 @@ from tests.newsift.collect.fake_mastodon import (
     serve_instance,
     status_id,
 )
-from tests.newsift.collect.running_collector import Collecting, first_of, follow
+from tests.newsift.collect.running_collector import first_of, follow
 from worker.config.secret import Secret
 from worker.errors import AccessError
 from worker.posts.read import PassedOver, Post, read_post
@@ -152,35 +152,31 @@ async def test_a_web_socket_that_is_refused_ends_it(token: str, stream: str, mes
                 pass
 
 
-async def troubled(side: FakeInstance, follower: Collecting, chance: random.Random) -> int:
-    """Statuses and faults in an order that chance gives; how many statuses there were."""
-    count = 0
-    for _ in range(12):
-        fault = chance.choice(["cut", "half", "end", "busy", "limited"])
-        await asyncio.wait_for(side.opened.wait(), 30)
-        for _ in range(chance.randrange(4)):
-            count += 1
-            await side.post(status_id(count))
-        if fault == "half":
-            await side.write(b'event: update\ndata: {"id": "1')
-        if fault == "busy":
-            side.answers.append((chance.choice(["/api/v1", "/api/v2"]), web.Response(status=503)))
-        if fault == "limited":
-            headers = {**side.limits(), "Retry-After": "3"}
-            side.answers.append(("/api/v1/timelines", web.Response(status=429, headers=headers)))
-        (side.end if fault == "end" else side.cut)()
-        for _ in range(chance.choice([0, 1, 39, 40, 41, 100])):
-            count += 1
-            await side.post(status_id(count))
-    await follower.until(lambda: len(follower.outlet.keys) >= count)
-    return count
-
-
 @pytest.mark.parametrize("socket", [False, True], ids=["sent events", "web socket"])
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_is_missing_repeated_or_out_of_order(seed: int, socket: bool) -> None:
+    """Statuses and faults come in an order that chance gives."""
+    chance, count = random.Random(seed), 0
     async with serve_instance() as side, follow(source_of(side, socket)) as follower:
-        count = await troubled(side, follower, random.Random(seed))
+        for _ in range(12):
+            fault = chance.choice(["cut", "half", "end", "busy", "limited"])
+            await asyncio.wait_for(side.opened.wait(), 30)
+            for _ in range(chance.randrange(4)):
+                count += 1
+                await side.post(status_id(count))
+            if fault == "half":
+                await side.write(b'event: update\ndata: {"id": "1')
+            if fault == "busy":
+                path = chance.choice(["/api/v1", "/api/v2"])
+                side.answers.append((path, web.Response(status=503)))
+            if fault == "limited":
+                limited = web.Response(status=429, headers=side.limits() | {"Retry-After": "3"})
+                side.answers.append(("/api/v1/timelines", limited))
+            (side.end if fault == "end" else side.cut)()
+            for _ in range(chance.choice([0, 1, 39, 40, 41, 100])):
+                count += 1
+                await side.post(status_id(count))
+        await follower.until(lambda: len(follower.outlet.keys) >= count)
     assert ids(follower.frames) == [status_id(second) for second in range(1, count + 1)]
     assert [frame.cursor for frame in follower.frames] == ids(follower.frames)
     assert not follower.outlet.gaps

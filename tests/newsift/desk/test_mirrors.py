@@ -2,6 +2,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import repeat
 from threading import Event
 from types import SimpleNamespace
 
@@ -148,27 +149,19 @@ def test_after_a_long_pause_the_topic_is_read_again(kafka: Kafka) -> None:
         assert follower.ready.wait(DEADLINE_S)
 
 
-class Marked:
-    """A cluster whose topic ends with a marker, which no record stands for."""
-
-    def __getattr__(self, name: str) -> Callable[[str], object]:
-        answer = {
-            "exists": True,
-            "identity": None,
-            "beginnings": {0: 0},
-            "ends": {0: 3},
-            "positions": {0: 3},
-        }
-        return lambda _topic: answer[name]
-
-    def follow(self, topic: str, _start: Offsets) -> Iterator[list[SimpleNamespace]]:
-        yield [SimpleNamespace(topic=topic, partition=0, offset=n, value=b"") for n in range(2)]
-        while True:
-            yield []
-
-
 def test_a_follower_is_ready_at_a_transaction_marker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirrors, "connected", lambda _: nullcontext(Marked()))
+    """The topic ends with a marker, which no record stands for."""
+
+    def follow(topic: str, _start: Offsets) -> Iterator[list[SimpleNamespace]]:
+        yield [SimpleNamespace(topic=topic, partition=0, offset=n, value=b"") for n in range(2)]
+        yield from repeat([])
+
+    ends = dict.fromkeys(("ends", "positions"), lambda _: {0: 3})
+    cluster = SimpleNamespace(
+        exists=lambda _: True, identity=lambda _: None, beginnings=lambda _: {0: 0}, follow=follow,
+        **ends,
+    )  # fmt: skip
+    monkeypatch.setattr(mirrors, "connected", lambda _: nullcontext(cluster))
     with followed("any") as (follower, recorder):
         assert follower.ready.wait(DEADLINE_S)
         assert len(recorder.values) == 2

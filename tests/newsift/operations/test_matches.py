@@ -1,7 +1,8 @@
 import json
 from collections.abc import Sequence
 from random import Random
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from newsift.operations.messages import capture
 from tests.newsift.desk.match_records import HOUR, NOON, moment, record
 from tests.worker.small_encoder import Mail
 from worker.config import Config, DeskConfig
-from worker.kafka.reading import TopicReader
 
 ROOM = 2**27
 NOW = NOON + 12 * HOUR
@@ -26,25 +26,21 @@ def mail(values: Sequence[dict[str, Any]]) -> list[Any]:
     return [Mail(json.dumps(each).encode()) for each in values]
 
 
+BY_PROFILE: dict[str, Any] = {"match": {"seed_id": "profile|ferry", "seed_version": "v1"}}
+
+
 def log_of(values: Sequence[dict[str, Any]], **more: Any) -> MatchLog:
     log = MatchLog(**{"room": ROOM} | more)
     log.apply(mail(values), NOW)
     return log
 
 
-def deletion(post_id: str) -> dict[str, Any]:
-    return {"post": {"id": post_id, "platform": "plain"}, "deleted_at": "2026-03-01T10:00:00Z"}
-
-
-def by_profile(version: str, **more: Any) -> dict[str, Any]:
-    return {"match": {"seed_id": "profile|ferry", "seed_version": version, **more}}
-
-
 @st.composite
 def match_records(draw: st.DrawFn) -> dict[str, Any]:
     post_id = draw(st.sampled_from("012345"))
     if draw(st.integers(0, 7)) == 0:
-        return deletion(post_id)
+        post = {"id": post_id, "platform": "plain"}
+        return {"post": post, "deleted_at": "2026-03-01T10:00:00Z"}
     events = draw(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=2))
     created = record(post_id, 0.0, NOW - draw(st.integers(0, 30)) * HOUR, text="the ferry")
     created["processed_at"] = moment(NOW - draw(st.integers(0, 30)) * 60_000)
@@ -165,23 +161,13 @@ def test_the_newest_matches_of_an_event_and_the_newest_events_remain(
     assert MAX_EVENT_MATCHES * 15 // 16 <= len(held.rows) <= MAX_EVENT_MATCHES
 
 
-class MatchTopic:
-    def __init__(self, *values: dict[str, Any]) -> None:
-        self._batch = mail(values)
-
-    def offsets_at(self, _topic: str, _since: int) -> dict[int, int]:
-        return {0: 0}
-
-    def read(self, _topic: str, _start: dict[int, int]) -> list[list[Any]]:
-        return [self._batch]
-
-
 @pytest.mark.parametrize("count", [40, 2_000])
 def test_a_command_says_how_many_matches_it_leaves_out(count: int) -> None:
-    topic = MatchTopic(*(record(f"{n}", 0.5) for n in range(count)), record("1", 0.5, event="game"))
+    values = [*(record(f"{n}", 0.5) for n in range(count)), record("1", 0.5, event="game")]
+    topic: Any = SimpleNamespace(offsets_at=lambda *_: {0: 0}, read=lambda *_: [mail(values)])
     config = Config(desk=DeskConfig(matches_bytes=2**20))
     with capture() as output:
-        log = read_matches(cast(TopicReader, topic), config, 0, "ferry")
+        log = read_matches(topic, config, 0, "ferry")
     assert log.events == ["ferry"]
     assert len(log.of("ferry").rows) < 1_500
     assert (output == []) == (count == 40)
@@ -190,9 +176,9 @@ def test_a_command_says_how_many_matches_it_leaves_out(count: int) -> None:
 def test_a_post_that_is_compared_again_matches_by_the_new_profile() -> None:
     """So does a desk on a file: all posts come again after a profile is published."""
     values = [
-        record("1", 0.5), record("2", 0.5), record("1", 0.6, NOON + 1, **by_profile("v1")),
-        record("3", 0.7, NOON + 2, **by_profile("v1")),
-        record("1", 0.6, NOON + 3, **by_profile("v1")),
+        record("1", 0.5), record("2", 0.5), record("1", 0.6, NOON + 1, **BY_PROFILE),
+        record("3", 0.7, NOON + 2, **BY_PROFILE),
+        record("1", 0.6, NOON + 3, **BY_PROFILE),
     ]  # fmt: skip
     rows = log_of(values).draw_rows("ferry")
     of_profile = [row for row in rows if row.profile == newest_profile(rows)]
@@ -201,7 +187,7 @@ def test_a_post_that_is_compared_again_matches_by_the_new_profile() -> None:
 
 
 def test_in_a_file_a_newer_match_beside_the_profile_hides_none_of_it() -> None:
-    values = [record("1", 0.6, NOON, **by_profile("v1")), record("2", 0.5, NOON + 9)]
+    values = [record("1", 0.6, NOON, **BY_PROFILE), record("2", 0.5, NOON + 9)]
     rows = log_of(values, is_file=True).draw_rows("ferry")
     assert newest_profile(rows) == ("profile|ferry", "v1")
 

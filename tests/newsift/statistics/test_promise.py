@@ -26,7 +26,12 @@ from newsift.statistics.promise import (
 LABELS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from([True] * 9 + [False])), max_size=90)
 
 
-def obvious(drawn: list[tuple[int, bool]], precision: float, confidence: float) -> float | None:
+@given(LABELS, st.sampled_from([0.5, 0.8, 0.9]), st.sampled_from([0.8, 0.9]))
+def test_the_threshold_is_that_of_the_obvious_loop(
+    drawn: list[tuple[int, bool]], precision: float, confidence: float
+) -> None:
+    scores, labels = [score for score, _ in drawn], [label for _, label in drawn]
+    result = precision_threshold(scores, labels, precision, confidence)
     n, alpha = len(drawn), 1 - confidence
     errors = 1 if n >= 40 else 0
     start = next(
@@ -40,16 +45,7 @@ def obvious(drawn: list[tuple[int, bool]], precision: float, confidence: float) 
         if stats.binom.sf(sum(top) - 1, len(top), precision) > alpha:
             break
         passed = float(cut)
-    return passed
-
-
-@given(LABELS, st.sampled_from([0.5, 0.8, 0.9]), st.sampled_from([0.8, 0.9]))
-def test_the_threshold_is_that_of_the_obvious_loop(
-    drawn: list[tuple[int, bool]], precision: float, confidence: float
-) -> None:
-    scores, labels = [score for score, _ in drawn], [label for _, label in drawn]
-    result = precision_threshold(scores, labels, precision, confidence)
-    assert result == obvious(drawn, precision, confidence)
+    assert result == passed
 
 
 def test_a_test_that_the_numbers_meet_exactly_is_passed() -> None:
@@ -85,15 +81,6 @@ def test_a_promise_lapses_where_what_always_passes_is_too_large_a_part() -> None
     """4 in 1,000 pass without the event: of 20 they are a fifth, of fewer they are more."""
     assert not promise_lapses(0.020001, 0.004, 0.8)
     assert promise_lapses(0.019999, 0.004, 0.8)
-
-
-def walk(cuts: FrozenCuts, right: list[bool]) -> tuple[CertifyProgress, list[int]]:
-    """Label what is asked for, one after the other, and progress each time."""
-    label_of = dict[int, bool]()
-    while (progress := cuts.progress(label_of.get)).next_match is not None:
-        assert progress.next_match not in label_of
-        label_of[progress.next_match] = right[progress.next_match]
-    return progress, list(label_of)
 
 
 @pytest.mark.parametrize(("n", "precision"), [(1, 0.5), (7, 0.8), (40, 0.8), (90, 0.95)])
@@ -179,10 +166,13 @@ def test_one_look_equals_a_look_after_each_label(right: list[bool], precision: f
     order = sorted(range(len(right)), key=lambda place: place * 7919 % 10_007)
     scores = [float(place // 2) for place in order]
     cuts = FrozenCuts(scores, precision)
-    progress, questions = walk(cuts, right)
+    label_of = dict[int, bool]()
+    while (progress := cuts.progress(label_of.get)).next_match is not None:
+        assert progress.next_match not in label_of
+        label_of[progress.next_match] = right[progress.next_match]
     at_once = cuts.progress(right.__getitem__)
     assert at_once.threshold == progress.threshold
-    assert len(questions) <= len(right)
+    assert len(label_of) <= len(right)
 
 
 def test_the_promise_holds_where_people_look_after_every_label() -> None:

@@ -4,7 +4,6 @@ import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,19 +64,6 @@ async def test_a_page_of_metrics_is_rendered_once_a_second(monkeypatch: pytest.M
     assert bodies == [b"first", b"first", b"second"]
 
 
-def seed_set() -> SeedSet:
-    seeds = (
-        Seed("dam", "Dam overflows", "The dam …", "flood", "https://example.org/1", 0.25),
-        Seed("fire", "", "A ferry burns.", "fire", expires_at=1_700_000_000_000),
-    )
-    embeddings = Embeddings(np.eye(2, dtype=np.float32), SparseRows.empty(2), 0.0, "d")
-    thresholds = np.array([0.25, 0.125], np.float32)
-    refused = (RefusedSeed("bad\ud800", "text: missing"),)
-    vectors = SeedVectors((embeddings,), np.zeros(2, np.int32), np.arange(2))
-    return SeedSet(seeds, vectors, thresholds, "abcdef012345", refused,
-                   np.array([NEVER_EXPIRES, 1_700_000_000_000]))  # fmt: skip
-
-
 @contextmanager
 def taken(*ports: int) -> Iterator[None]:
     with ExitStack() as stack:
@@ -111,7 +97,19 @@ async def test_health_and_readiness_follow_the_state() -> None:
 async def test_seeds_are_listed_by_their_status() -> None:
     quake = Seed("quake", "", "The earth shook.", "quake", paused=True)
     stale = StaleProfile("profile|dam", "seeds: 'dam' is paused")
-    seeds = replace(seed_set(), paused=(quake,), stale=(stale,))
+    listed = (
+        Seed("dam", "Dam overflows", "The dam …", "flood", "https://example.org/1", 0.25),
+        Seed("fire", "", "A ferry burns.", "fire", expires_at=1_700_000_000_000),
+    )
+    embeddings = Embeddings(np.eye(2, dtype=np.float32), SparseRows.empty(2), 0.0, "d")
+    vectors = SeedVectors((embeddings,), np.zeros(2, np.int32), np.arange(2))
+    thresholds = np.array([0.25, 0.125], np.float32)
+    refused = (RefusedSeed("bad\ud800", "text: missing"),)
+    expiry = np.array([NEVER_EXPIRES, 1_700_000_000_000])
+    seeds = SeedSet(
+        listed, vectors, thresholds, "abcdef012345", refused, expiry,
+        paused=(quake,), stale=(stale,),
+    )  # fmt: skip
     [result] = await get("/seeds", Health(seeds=seeds))
     kind = "application/json; charset=utf-8"
     assert (result.status, result.headers["content-type"]) == (200, kind)
