@@ -3,10 +3,11 @@
 import asyncio
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
+
+from anyio.from_thread import start_blocking_portal
 
 PRODUCE = 0  # the number of the request
 PIECE = 2**16
@@ -21,31 +22,24 @@ class Network:
         self.produce_s = 0.0  # so long each request that writes records is held up
         self.carried = 0  # bytes
         self._writers: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
 
     @property
     def route(self) -> tuple[int, int]:
         return self.broker_port, self.port
 
     def reset(self) -> int:
-        return asyncio.run_coroutine_threadsafe(self._reset(), self._loop).result()
+        return self._portal.call(self._reset)
 
     @contextmanager
     def open(self) -> Iterator[Self]:
-        thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        thread.start()
-        try:
-            server = asyncio.run_coroutine_threadsafe(
-                asyncio.start_server(self._connected, "127.0.0.1"), self._loop
-            ).result()
+        with start_blocking_portal() as self._portal:
+            server = self._portal.call(asyncio.start_server, self._connected, "127.0.0.1")
             self.port = server.sockets[0].getsockname()[1]
-            yield self
-            self._loop.call_soon_threadsafe(server.close)
-        finally:
-            self.reset()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join()
-            self._loop.close()
+            try:
+                yield self
+            finally:
+                self._portal.call(server.close)
+                self.reset()
 
     async def _reset(self) -> int:
         cut = len(self._writers) // 2

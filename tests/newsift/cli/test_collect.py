@@ -15,8 +15,8 @@ import pytest
 from tests.broker.clients import until
 from tests.newsift.collect import fake_jetstream as jet
 from tests.newsift.collect.fake_jetstream import JetstreamSide, address, serve_jetstream
-from tests.newsift.collect.fake_platform import Call, in_a_thread
-from tests.newsift.collect.fake_x import TOKEN, FakeX, serve_x, tweet_id
+from tests.newsift.collect.fake_platform import in_a_thread
+from tests.newsift.collect.fake_x import TOKEN, serve_x, tweet_id
 from tests.newsift.collect.watched_folder import posts, put
 from tests.worker.command_processes import Logged, logged
 from tests.worker.command_topics import POSTS, Kafka
@@ -44,12 +44,6 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 @pytest.fixture
 def jetstream() -> Iterator[JetstreamSide]:
     with in_a_thread(serve_jetstream(JetstreamSide(1, COUNT))) as (result, _):
-        yield result
-
-
-@pytest.fixture
-def x() -> Iterator[tuple[FakeX, Call]]:
-    with in_a_thread(serve_x()) as result:
         yield result
 
 
@@ -174,15 +168,13 @@ def test_reads_files_until_sigterm(start: Start, kafka: Kafka, place: Path, tmp_
     assert Counter(keys(kafka)) == Counter(names)
 
 
-def test_ends_at_the_limit(
-    kafka: Kafka, x: tuple[FakeX, Call], tmp_path: Path, start: Start
-) -> None:
-    side, call = x
+def test_ends_at_the_limit(kafka: Kafka, tmp_path: Path, start: Start) -> None:
     state = tmp_path / "state.json"
-    process = start("x", "--url", side.url, "--limit", 20, "--state", state)
-    until(side.opened.is_set)
-    call(side.post(*TWEETS))
-    assert process.wait() == 0, process.output
+    with in_a_thread(serve_x()) as (side, portal):
+        process = start("x", "--url", side.url, "--limit", 20, "--state", state)
+        until(side.opened.is_set)
+        portal.call(side.post, *TWEETS)
+        assert process.wait() == 0, process.output
     assert "20 frames of x sent to tweets" in process.output
     assert TOKEN not in process.output
     assert set(keys(kafka)) == set(TWEETS[:20])

@@ -1,14 +1,14 @@
 """A server that streams, and fails in the ways a test asks for."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from aiohttp.typedefs import Handler
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from yarl import URL
 
 Json = dict[str, Any]
@@ -79,32 +79,10 @@ async def serve(platform: P, path: str) -> AsyncIterator[P]:
 
 
 S = TypeVar("S")
-Call = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @contextmanager
-def in_a_thread(opened: AbstractAsyncContextManager[S]) -> Iterator[tuple[S, Call]]:
-    """What was opened, and how to have it do something."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    def wait_for(work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
-
-    try:
-        side = wait_for(opened.__aenter__())
-        yield side, wait_for
-        wait_for(opened.__aexit__(None, None, None))
-        wait_for(_settled())
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-async def _settled() -> None:
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+def in_a_thread(opened: AbstractAsyncContextManager[S]) -> Iterator[tuple[S, BlockingPortal]]:
+    """What was opened, and the way to have it do something."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(opened) as side:
+        yield side, portal
