@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import closing
 from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
@@ -9,6 +10,10 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from kafka.record import MemoryRecordsBuilder
+
+from newsift.broker.batches import HEADER, Header
+from newsift.broker.server import Address
+from tests.broker.server import Server
 
 NO_ERROR = 0
 NOT_YET = {14, 15, 16}  # the coordinator is loading, or not known yet
@@ -105,3 +110,17 @@ class Idempotent:
 
     def produce(self, records: bytes) -> Any:
         return self.wire.produce(self.topic, records)
+
+
+def plant(server: Server, topic: str, data: bytes) -> None:
+    """Write a batch; to the log of the embedded broker itself, which would refuse a hostile one."""
+    if not isinstance(server, Address):
+        with closing(Wire(server.address)) as wire:
+            assert wire.produce(topic, data).error_code == 0
+        return
+
+    async def append() -> None:
+        log = server.broker.cluster.topics[topic].log(0)
+        log.append(data, Header(*HEADER.unpack_from(data)))
+
+    server.call(append())

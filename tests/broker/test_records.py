@@ -1,6 +1,5 @@
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -23,40 +22,28 @@ ROWS: list[Row] = [
 ]
 
 
-def as_rows(records: Sequence[Any]) -> list[Row]:
-    return [(record.key, record.value, tuple(record.headers)) for record in records]
-
-
-async def write_async(address: str, topic: str, codec: str | None) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=address, compression_type=codec) as client:
-        for key, value, headers in ROWS:
-            await client.send_and_wait(topic, value, key=key, headers=list(headers), partition=0)
-
-
-async def read_async(address: str, topic: str, count: int) -> list[Any]:
-    settings = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
-    records: list[Any] = []
-    async with AIOKafkaConsumer(topic, bootstrap_servers=address, **settings) as client:
-        async with asyncio.timeout(30):
-            while len(records) < count:
-                batches = await client.getmany(timeout_ms=100)
-                records += [record for rows in batches.values() for record in rows]
-    return records
-
-
-def write_sync(address: str, topic: str, codec: str | None) -> None:
+@pytest.mark.parametrize("codec", CODECS)
+async def test_both_clients_read_what_both_write(
+    address: str, unique: str, codec: str | None
+) -> None:
+    create(address, unique)
     with producer(address, compression_type=codec) as client:
         for key, value, headers in ROWS:
-            client.send(topic, value, key=key, headers=list(headers), partition=0)
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_both_clients_read_what_both_write(address: str, unique: str, codec: str | None) -> None:
-    create(address, unique)
-    write_sync(address, unique, codec)
-    asyncio.run(write_async(address, unique, codec))
-    assert as_rows(read(address, unique, 2 * len(ROWS))) == ROWS * 2
-    assert as_rows(asyncio.run(read_async(address, unique, 2 * len(ROWS)))) == ROWS * 2
+            client.send(unique, value, key=key, headers=list(headers), partition=0)
+    async with AIOKafkaProducer(bootstrap_servers=address, compression_type=codec) as writer:
+        for key, value, headers in ROWS:
+            await writer.send_and_wait(unique, value, key=key, headers=list(headers), partition=0)
+    settings = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
+    records: list[Any] = []
+    async with (
+        AIOKafkaConsumer(unique, bootstrap_servers=address, **settings) as reader,
+        asyncio.timeout(30),
+    ):
+        while len(records) < 2 * len(ROWS):
+            batches = await reader.getmany(timeout_ms=100)
+            records += [record for rows in batches.values() for record in rows]
+    for result in (records, read(address, unique, 2 * len(ROWS))):
+        assert [(each.key, each.value, tuple(each.headers)) for each in result] == ROWS * 2
 
 
 def test_offsets_follow_the_order_of_writing(address: str, unique: str) -> None:

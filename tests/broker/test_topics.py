@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -126,21 +127,14 @@ ASKING_S = 1.0
 Ask = Callable[[str, str], Coroutine[object, object, None]]
 
 
-async def assign(address: str, topic: str) -> None:
-    async with AIOKafkaConsumer(bootstrap_servers=address, group_id=None) as consumer:
-        consumer.assign([AIOTopicPartition(topic, 0)])
-        await poll(consumer)
-
-
-async def subscribe(address: str, topic: str) -> None:
-    async with AIOKafkaConsumer(bootstrap_servers=address, group_id=f"{topic}-group") as consumer:
-        consumer.subscribe([topic])
-        await poll(consumer)
-
-
-async def poll(consumer: AIOKafkaConsumer) -> None:
-    with suppress(KafkaError):
-        await consumer.getmany(timeout_ms=round(1000 * ASKING_S))
+async def consume(address: str, topic: str, group: str | None) -> None:
+    async with AIOKafkaConsumer(bootstrap_servers=address, group_id=group) as consumer:
+        if group is None:
+            consumer.assign([AIOTopicPartition(topic, 0)])
+        else:
+            consumer.subscribe([topic])
+        with suppress(KafkaError):
+            await consumer.getmany(timeout_ms=round(1000 * ASKING_S))
 
 
 async def produce(address: str, topic: str) -> None:
@@ -153,7 +147,11 @@ async def produce(address: str, topic: str) -> None:
     await producer.stop()
 
 
-@pytest.mark.parametrize("ask", [assign, subscribe, produce])
+@pytest.mark.parametrize(
+    "ask",
+    [partial(consume, group=None), partial(consume, group="asking"), produce],
+    ids=["assign", "subscribe", "produce"],
+)
 def test_asking_for_a_topic_does_not_make_it(server: Server, unique: str, ask: Ask) -> None:
     asyncio.run(ask(server.address, unique))
     with admin(server.address) as client:

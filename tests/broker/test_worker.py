@@ -13,11 +13,11 @@ from newsift.operations.cluster_status import read_offsets
 from newsift.operations.seed_topic import SeedTopic
 from tests.broker.clients import admin, consumer, producer, read_to_end, until
 from tests.broker.conftest import STALL_S
+from tests.broker.raw_requests import plant
 from tests.broker.record_batches import CODECS, PACK, record, sealed
 from tests.faults.expected_matches import SeedWanted
 from tests.faults.process import Worker
 from tests.faults.story import PARTITIONS, Story
-from tests.hostile.batches import plant
 from tests.hostile.costly_posts import SHAPES
 from worker.config import Config, KafkaConfig, TopicsConfig
 from worker.errors import RunError

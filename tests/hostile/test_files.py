@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import zstandard
+
+from tests.newsift.files.test_read import with_long_window
 
 NEWSIFT = Path(sys.executable).with_name("newsift")
 MAX_FILE_BYTES = 2**20  # bytes of such a file
@@ -40,14 +41,6 @@ def packed_lines(line: bytes, size: int = 2**30) -> bytes:
     return out.getvalue()
 
 
-def long_window() -> bytes:
-    """Two GB of posts that zstd packed with a window as long."""
-    options = zstandard.ZstdCompressionParameters.from_level(1, window_log=31)
-    packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
-    line = b'{"id": 1, "text": "a"' + b" " * 10**6 + b"}\n"
-    return b"".join([*(packer.compress(line) for _ in range(2000)), packer.flush()])
-
-
 FILES: Mapping[str, Callable[[], bytes]] = {
     "plain.jsonl": lambda: b'{"id": "1", "text": "a ferry"}\n' * 100,
     "line.csv.gz": lambda: packed_lines(b"x"),
@@ -59,7 +52,9 @@ FILES: Mapping[str, Callable[[], bytes]] = {
     "keys.jsonl": lambda: json.dumps({f"{n}": n for n in range(60_000)}).encode(),
     "array.json.gz": lambda: packed_lines(b"[" * 2**20),
     "items.json": lambda: b"[" + b"1," * 500_000 + b"1]",
-    "window.jsonl.zst": long_window,
+    "window.jsonl.zst": lambda: with_long_window(
+        b'{"id": 1, "text": "a"' + b" " * 10**6 + b"}\n", 2000
+    ),
     "deep.json": lambda: b'{"a":' * 200_000,
 }
 PAGES: Mapping[str, Callable[[], bytes]] = {
@@ -69,13 +64,18 @@ PAGES: Mapping[str, Callable[[], bytes]] = {
 }
 
 
-def read(file: Path, seed: Path) -> Reading:
-    """Let `newsift filter` read it, and measure."""
+def read(name: str, folder: Path) -> Reading:
+    """Write one of the files beside ordinary posts and an article, filter it, and measure."""
+    file, posts, seed = (folder / each for each in (name, "posts.jsonl", "seed.md"))
+    seed.write_text(SEED)
+    posts.write_bytes(FILES["plain.jsonl"]())
+    file.write_bytes({**FILES, **PAGES}[name]())
+    given = (posts, "--seeds", file) if name in PAGES else (file, "--seeds", seed)
     most = 0
     with (
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
-            [NEWSIFT, "filter", file, "--seeds", seed, "--device", "cpu"],
+            [NEWSIFT, "filter", *given, "--device", "cpu"],
             stdout=subprocess.DEVNULL, stderr=log,
         ) as process,
     ):  # fmt: skip
@@ -103,18 +103,9 @@ def resident(pid: int) -> Iterator[int]:
         yield from resident(child)
 
 
-def read_named(name: str, folder: Path) -> Reading:
-    """Write one of the files, beside ordinary posts and an article, and have it read."""
-    file, posts, seed = (folder / each for each in (name, "posts.jsonl", "seed.md"))
-    seed.write_text(SEED)
-    posts.write_bytes(FILES["plain.jsonl"]())
-    file.write_bytes({**FILES, **PAGES}[name]())
-    return read(posts, file) if name in PAGES else read(file, seed)
-
-
 @pytest.mark.parametrize("name", [*FILES, *PAGES])
 def test_a_file_takes_less_than_a_gib(tmp_path: Path, name: str) -> None:
-    result = read_named(name, tmp_path)
+    result = read(name, tmp_path)
     assert (tmp_path / name).stat().st_size <= MAX_FILE_BYTES
     assert result.peak < MAX_RESIDENT_BYTES, result
     assert result.code in (0, 1, 2), result

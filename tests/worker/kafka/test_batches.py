@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from newsift.broker.batches import CONTROL_BIT, TRANSACTIONAL_BIT
 from newsift.broker.server import running
 from tests.broker.clients import create, write
+from tests.broker.raw_requests import plant
 from tests.broker.record_batches import CODECS, Row, batch, record, sealed, values
-from tests.hostile.batches import plant
 from worker.config import Config, KafkaConfig
 from worker.kafka.aiokafka_repairs import FetchResult, PartitionRecords
 from worker.kafka.reading import connected
