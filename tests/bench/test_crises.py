@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from bench.crises import NEWS, crises_among_news, profile_threshold
-from encoder import Encoder
-from encoder.readers.choose import open_readers
 from newsift.statistics.feedback import learn
-from tests.encoder.small_model import small_model
+from tests.worker.small_encoder import small_encoder
 from train.data.readers import TrainingArticle
 from train.protocol.sets import CrisisSet
 from worker.seeds.automatic import Reader, split_background
@@ -24,8 +22,7 @@ def test_a_threshold_is_of_the_rows_that_do_not_train_as_the_posts_are_seen(
         "files": {NEWS: Path()}, "read_posts": ["the cat", "a city"], "read_crises": [crisis],
     }.items():  # fmt: skip
         monkeypatch.setattr(f"bench.crises.{name}", lambda *_, answer=answer: answer)
-    model = small_model()
-    enc = Encoder(model, open_readers(model, "cpu", 1))
+    enc = small_encoder()
     (result,) = crises_among_news(enc, Path(), reader)
     training, calibrating = split_background(enc.background.read)
     assert result.posts.skimmed == result.calibrating.skimmed == (reader == "skim")

@@ -1,7 +1,6 @@
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from bench import peer_programs
 from bench.peer_programs import PeerJob, PeerMatcher
 from bench.peers import LuceneWords, minilm_peer
 from encoder.errors import InputError
-from encoder.model.weights import F32
 
 
 def test_another_file_than_the_jar_is_refused(
@@ -22,15 +20,12 @@ def test_another_file_than_the_jar_is_refused(
         minilm_peer(tmp_path / "other.jar")
 
 
-class VectorsOfTwo:
-    def texts(self, texts: Sequence[str]) -> F32:
-        return np.array([[1, 0], [0.6, 0.8]], np.float32)[: len(texts)]
-
-
 def test_a_match_is_a_cosine_of_at_least_the_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_programs, "MiniLM", lambda _: VectorsOfTwo())
+    vectors = np.array([[1, 0], [0.6, 0.8]], np.float32)
+    of_two = SimpleNamespace(texts=lambda texts: vectors[: len(texts)])
+    monkeypatch.setattr(peer_programs, "MiniLM", lambda _: of_two)
     np.save(tmp_path / "seeds.npy", np.array([[1, 0], [0, 1]], np.float32))
     job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), (0.7, 0.8), "x.jar")
     values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']

@@ -3,17 +3,15 @@ import pytest
 
 from bench.crises import CrisisPosts, exclude_background
 from bench.profiles import HEADER, RATES, ROWS, mean_figures
-from encoder import Encoder
 from encoder.errors import InputError
-from encoder.readers.choose import open_readers
-from tests.encoder.small_model import background, small_model
+from tests.encoder.small_model import background
+from tests.worker.small_encoder import small_encoder
 
 NEWS, ON, OFF = 60, 20, 5
 
 
 def crisis() -> CrisisPosts:
-    model = small_model()
-    enc = Encoder(model, open_readers(model, "cpu", 1))
+    enc = small_encoder()
     seeds = enc.articles([("storm", "flood river city")])
     posts = enc.posts(background(NEWS + ON + OFF))
     read = enc.background.read

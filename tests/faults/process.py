@@ -133,9 +133,9 @@ class Worker:
             result = json.load(error)
         return result
 
-    def refused(self, *words: str) -> None:
-        """Wait for its end: exit code 2, and one line, the last, that says these words."""
-        assert self.ended() == 2, self.output
+    def refused(self, *words: str, code: int = 2) -> None:
+        """Wait for its end: this exit code, and one line, the last, that says these words."""
+        assert self.ended() == code, self.output
         last = self.output.splitlines()[-1]
         assert last.startswith("newsift: "), self.output
         assert [word for word in words if word not in last] == [], self.output

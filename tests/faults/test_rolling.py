@@ -5,7 +5,6 @@ import time
 from tests.broker.kafka import answers
 from tests.faults.process import Worker
 from tests.faults.story import ONE_CRASH, Story
-from tests.faults.test_deaths import failed_in_one_line
 
 SESSION_S = 20  # longer than a restart
 
@@ -43,9 +42,8 @@ def test_27_two_with_one_id(story: Story) -> None:
     story.until(lambda: sum(story.committed().values()) > 0)
     second = member(story, "one")
     story.posts(60)
-    assert first.ended() == 1, first.output
+    first.refused("newsift: kafka.instance_id: ", code=1)
     story.events += 1
-    failed_in_one_line(first, "kafka.instance_id: ")
     story.crashed()
     story.nothing_lost()
     assert second.terminate() == 0, second.output

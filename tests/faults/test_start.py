@@ -3,8 +3,6 @@
 Each start is refused, with exit code 2 and one line, and touches no post; then a right one follows.
 """
 
-import hashlib
-import json
 import pickle
 import shutil
 from collections.abc import Callable
@@ -13,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from encoder.model_directory import digest_of
 from tests.broker.secure import SCRAM, USER
+from tests.encoder.test_model_directory import sign
 from tests.faults.process import Worker
 from tests.faults.story import Story
 
@@ -47,22 +45,12 @@ def changed(model: Path) -> None:
 def another_vocabulary(model: Path) -> None:
     lines = (model / VOCABULARY).read_bytes().splitlines(keepends=True)
     (model / VOCABULARY).write_bytes(b"".join(lines[:-1]))
-    vouch(model, VOCABULARY)
+    sign(model, lambda _: None)
 
 
 def a_pickle(model: Path) -> None:
     (model / WEIGHTS).write_bytes(pickle.dumps({"embedding": [1.0]}))
-    vouch(model, WEIGHTS)
-
-
-def vouch(model: Path, name: str) -> None:
-    """Write a file's size and hash into the manifest, as whoever made the model would."""
-    content = (model / name).read_bytes()
-    manifest = json.loads((model / "manifest.json").read_bytes())
-    facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    manifest["files"][name] = facts
-    manifest["digest"] = digest_of(manifest)
-    (model / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    sign(model, lambda _: None)
 
 
 DAMAGE: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [

@@ -65,6 +65,12 @@ def begin(kafka: Kafka, name: str) -> None:
     kafka.send(LABELS, made.value, made.key)
 
 
+def stored_labels(kafka: Kafka) -> list[Label]:
+    read = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
+    assert all(isinstance(label, Label) for label in read)
+    return [label for label in read if isinstance(label, Label)]
+
+
 def labels(kafka: Kafka) -> list[tuple[str, str | None]]:
     """The records in order of all but who began: the post, and what was said of it."""
     result: list[tuple[str, str | None]] = []

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,27 +21,22 @@ from encoder.readers.gated_mean import GatedMeanKernel
 from tests.encoder.slow_star import reference
 from tests.encoder.small_model import small_model
 
-
-class Broken:
-    def __init__(self, *_: Any) -> None: ...
-
-    def forward(self, ids: Any, offsets: Any, side: Side) -> Any:
-        return np.ones((len(offsets) - 1, 12), np.float32)
-
-
-def refuse(*_: Any) -> None:
-    raise RuntimeError("no such instruction")
+ONES = Mock(forward=lambda _, offsets, side: np.ones((len(offsets) - 1, 12), np.float32))
 
 
 @pytest.mark.parametrize(
-    ("kernel", "why"), [(Broken, "are off by"), (refuse, "no such instruction")]
+    ("outcome", "why"),
+    [
+        ({"return_value": ONES}, "are off by"),
+        ({"side_effect": RuntimeError("no such instruction")}, "no such instruction"),
+    ],
 )
 def test_a_kernel_that_fails_its_check_gives_way_to_torch_with_one_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture,
-    kernel: Any, why: str,
+    outcome: dict[str, Any], why: str,
 ) -> None:  # fmt: skip
     write_model(tmp_path / "m", small_model())
-    monkeypatch.setattr("encoder.readers.gated_mean.GatedMeanKernel", kernel)
+    monkeypatch.setattr("encoder.readers.gated_mean.GatedMeanKernel", Mock(**outcome))
     with caplog.at_level(logging.WARNING, "newsift.encoder"):
         enc = encoder.load(tmp_path / "m", device="cpu")
     assert enc.path == "torch"

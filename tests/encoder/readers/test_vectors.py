@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,18 +130,15 @@ def test_vectors_are_the_oracles_in_parts_of_any_size(
         assert_close(backend.forward(ids, offsets, side), expected)
 
 
-class Cramped(torch.nn.Module):
-    """A model on a device with room for so many tokens."""
+def cramped(model: torch.nn.Module, room: int) -> Any:
+    """The model on a device with room for so many tokens."""
 
-    def __init__(self, model: torch.nn.Module, room: int) -> None:
-        super().__init__()
-        self.model, self.room = model, room
-
-    def forward(self, ids: torch.Tensor, offsets: torch.Tensor, side: Side) -> torch.Tensor:
-        if len(ids) > self.room:
+    def forward(ids: torch.Tensor, offsets: torch.Tensor, side: Side) -> torch.Tensor:
+        if len(ids) > room:
             raise torch.OutOfMemoryError
-        y: torch.Tensor = self.model(ids, offsets, side)
-        return y
+        return torch.as_tensor(model(ids, offsets, side))
+
+    return forward
 
 
 def test_full_memory_halves_the_parts_until_they_fit() -> None:
@@ -148,10 +146,10 @@ def test_full_memory_halves_the_parts_until_they_fit() -> None:
     backend = TorchBackend(weights, "cpu")
     ids, offsets = draw((5,) * 100)
     whole = backend.forward(ids, offsets, Side.POST)
-    backend.model = Cramped(backend.model, 200)
+    backend.model = cramped(backend.model, 200)
     assert_close(backend.forward(ids, offsets, Side.POST), whole)
     assert backend.tokens_at_once == 128
-    backend.model = Cramped(backend.model, 0)
+    backend.model = cramped(backend.model, 0)
     with pytest.raises(DeviceError, match="too little free memory"):
         backend.forward(*draw((5,)), Side.POST)
 

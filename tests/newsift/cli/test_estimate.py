@@ -10,12 +10,11 @@ import msgspec
 import pytest
 
 from newsift.operations.deletions import encode_deletion
-from newsift.statistics.labels import Label, read_label
 from tests.newsift.cli.test_labels import KEYS, AtTerminal
 from tests.worker.command_topics import LABELS, MATCHES, Kafka
 from tests.worker.fake_command import Command
 from tests.worker.fake_web_server import answering
-from tests.worker.judged_matches import match
+from tests.worker.judged_matches import match, stored_labels
 from worker.match.near import NearAnswer, NearMiss, Stratum
 from worker.posts.outcome import Post
 from worker.posts.times import DAY_MS
@@ -73,11 +72,6 @@ def ask(*keys: str, by: str = "ann") -> str:
         return shown
 
 
-def stored(kafka: Kafka) -> list[Label]:
-    read = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
-    return [label for label in read if isinstance(label, Label)]
-
-
 def test_posts_are_drawn_labelled_and_counted(
     newsift: Command, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -85,7 +79,7 @@ def test_posts_are_drawn_labelled_and_counted(
     other = [match_on(n, seed_set="old", processed_at="2026-02-01T10:00:00Z") for n in (500, 501)]
     kafka.fill(MATCHES, other)  # by other seeds: not in the frame
     ask("y", "n", "u", "q")
-    first = stored(kafka)
+    first = stored_labels(kafka)
     assert [label.label for label in first] == ["on", "off", "unsure"]
     assert all(label.drawn == "count" and label.count and label.queue for label in first)
     assert {(label.seed_set, label.model) for label in first} == {("ab", "cd")}
@@ -97,7 +91,7 @@ def test_posts_are_drawn_labelled_and_counted(
     assert 1 <= total["low"] <= total["count"] <= MATCHED + NEAR
 
     ask(*"ynn" * 12, "y")  # goes on where it ended
-    labels = stored(kafka)
+    labels = stored_labels(kafka)
     assert len({label.post_id for label in labels}) == len(labels) == 40
     frame = labels[0].count.frame if labels[0].count else None
     assert frame
@@ -155,13 +149,13 @@ def test_posts_are_drawn_labelled_and_counted(
         assert total["low"] <= sum(map(predict, again)) + sum(corrections) <= total["high"]
 
     ask("y", "q", by="ben")  # another judge is asked for the same posts
-    assert stored(kafka)[-1].post_id == labels[0].post_id
+    assert stored_labels(kafka)[-1].post_id == labels[0].post_id
     kafka.fill(
         MATCHES,
         [match_on(n, seed_set="new", processed_at="2026-03-02T10:00:00Z") for n in (600, 601)],
     )
     ask("y", "q")  # other seeds begin another frame
-    newest = stored(kafka)[-1]
+    newest = stored_labels(kafka)[-1]
     assert newest.count
     assert newest.count.frame.strata == {"upper": (1, 1), "lower": (1, 1)}
     assert "1 of 2" in newsift("estimate", "storm").err
@@ -186,7 +180,7 @@ def test_a_worker_with_newer_seeds_tells_nothing_of_this_frame(
     with answering(near_answer("new")) as address:
         monkeypatch.setenv("NEWSIFT_DESK__WORKERS", address)
         ask("y", "q")
-    (label,) = stored(kafka)
+    (label,) = stored_labels(kafka)
     assert label.count
     assert label.count.frame.strata.keys() == {"upper", "lower"}
 
@@ -202,7 +196,7 @@ def test_deleted_posts_are_asked_about_and_listed_without_their_content(
         question = ask("u", "q")
         assert "press u" in question
         assert not {"rain", "hail"} & set(question.split())
-    first, *others = stored(kafka)
+    first, *others = stored_labels(kafka)
     assert first.post.text
     assert [label.post.text for label in others] == ["", "", ""]
     rows = list(csv.DictReader(io.StringIO(newsift("estimate", "storm", "--csv").out)))

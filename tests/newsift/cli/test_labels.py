@@ -20,7 +20,7 @@ from tests.newsift.cli.test_matches import record
 from tests.worker.command_processes import BIN
 from tests.worker.command_topics import LABELS, MATCHES, SEEDS, Kafka
 from tests.worker.fake_command import Command
-from tests.worker.judged_matches import begin, drawn, labels, match
+from tests.worker.judged_matches import begin, drawn, labels, match, stored_labels
 
 PATIENCE_S = 60.0
 CTRL_C = "\x03"
@@ -166,12 +166,6 @@ def write(file: Path, *rows: dict[str, Any]) -> Path:
     return file
 
 
-def stored(kafka: Kafka) -> list[Label]:
-    result = [read_label(record.key, record.value) for record in kafka.records(LABELS)]
-    assert all(isinstance(label, Label) for label in result)
-    return [label for label in result if isinstance(label, Label)]
-
-
 @pytest.mark.parametrize("name", ["l.jsonl", "l.csv", "l.tsv.gz", "l.json", "l.txt"])
 def test_export_can_be_imported(newsift: Command, kafka: Kafka, tmp_path: Path, name: str) -> None:
     odd = {"id": "-5", "platform": "plain", "text": EVIL, "author": "=x", "lang": "en"}
@@ -179,7 +173,7 @@ def test_export_can_be_imported(newsift: Command, kafka: Kafka, tmp_path: Path, 
             given("3", post=odd, label="unsure")]  # fmt: skip
     done = newsift("labels", "import", write(tmp_path / "given.jsonl", *rows))
     assert (done.code, done.err) == (0, "newsift: 3 labels of event 'storm' imported\n")
-    first = stored(kafka)
+    first = stored_labels(kafka)
     assert {record.headers[0] for record in kafka.records(LABELS)} == {
         ("schema", b"newsift.label/1")
     }
@@ -192,7 +186,7 @@ def test_export_can_be_imported(newsift: Command, kafka: Kafka, tmp_path: Path, 
             structs.replace(label, post=structs.replace(label.post, text=IN_TABLES))
             if label.post.id == "-5" else label for label in again
         ]  # fmt: skip
-    assert stored(kafka) == first + again
+    assert stored_labels(kafka) == first + again
     assert {label.drawn for label in first} == {"given"}
     assert {label.probability for label in first} == {None}
     assert first[0].score == 0.25
@@ -208,7 +202,7 @@ def test_an_import_leaves_drawn_labels_that_say_the_same(
     assert newsift("labels", "export", file).code == 0
     file.write_text(file.read_text("utf-8").replace('"on"', '"off"', 1), "utf-8")
     assert newsift("labels", "import", file, "--yes").code == 0
-    latest = {label.post.id: (label.label, label.drawn) for label in stored(kafka)}
+    latest = {label.post.id: (label.label, label.drawn) for label in stored_labels(kafka)}
     assert sorted(latest.values()) == [("off", "given"), ("on", "certify")]
 
 
@@ -224,7 +218,7 @@ def test_imports_labels_in_a_matches_table(newsift: Command, kafka: Kafka, tmp_p
         writer.writeheader()
         writer.writerows(row | {"label": message[row["post_id"]]} for row in rows)
     assert newsift("labels", "import", file, "--by", "ben").code == 0
-    result = {label.post.id: label for label in stored(kafka)}
+    result = {label.post.id: label for label in stored_labels(kafka)}
     assert {name: label.label for name, label in result.items()} == {"7": "on", "8": "off"}
     assert (result["7"].by, result["7"].score, result["7"].post.text) == ("ben", 0.5, IN_TABLES)
 

@@ -7,36 +7,18 @@ import pytest
 from kafka import TopicPartition
 
 from newsift.broker.server import running
-from newsift.statistics.labels import Label, read_label
+from newsift.statistics.labels import Label
 from tests.broker.clients import consumer
 from tests.newsift.cli.test_matches import rows
 from tests.worker.command_processes import logged
 from tests.worker.command_topics import LABELS, MATCHES, POSTS, Kafka
 from tests.worker.fake_command import Command
-from tests.worker.judged_matches import match
+from tests.worker.judged_matches import match, stored_labels
 from worker.posts.outcome import Post
 
 BLUESKY = "at://did:plc:ann/app.bsky.feed.post/1"
 A, B = [("instance", b"a.example")], [("instance", b"b.example")]
 Headers = list[tuple[str, bytes]]
-
-
-def send_match(kafka: Kafka, platform: str, name: str, headers: Headers) -> None:
-    value = json.loads(match(name))
-    value["post"]["platform"] = platform
-    kafka.send(MATCHES, json.dumps(value).encode(), name.encode(), headers)
-
-
-def delete_bluesky(kafka: Kafka, uri: str = BLUESKY) -> None:
-    did, collection, rkey = uri.removeprefix("at://").split("/")
-    commit = {"operation": "delete", "collection": collection, "rkey": rkey}
-    event = {"did": did, "kind": "commit", "time_us": 1_790_000_000_000_000, "commit": commit}
-    kafka.send(POSTS, json.dumps(event).encode(), partition=0)
-
-
-def delete_status(kafka: Kafka, name: str, headers: Headers, at: int | None = None) -> None:
-    event = {"event": "delete", "payload": name}
-    kafka.send(POSTS, json.dumps(event).encode(), headers=headers, at=at, partition=1)
 
 
 def deletions(kafka: Kafka) -> list[tuple[Any, bytes, dict[str, bytes]]]:
@@ -47,17 +29,32 @@ def deletions(kafka: Kafka) -> list[tuple[Any, bytes, dict[str, bytes]]]:
     ]  # fmt: skip
 
 
+def label_texts(kafka: Kafka) -> dict[str, list[str]]:
+    """The texts that each post's label had, one after the other."""
+    texts: dict[str, list[str]] = {}
+    for label in stored_labels(kafka):
+        assert (label.label, label.by, label.probability) == ("on", "ben", 0.5)
+        texts.setdefault(label.post.id, []).append(label.post.text)
+    return texts
+
+
 def test_what_the_workers_have_passed_is_pruned_once(newsift: Command, kafka: Kafka) -> None:
-    send_match(kafka, "bluesky", BLUESKY, [])
-    for headers in (A, B):
-        send_match(kafka, "mastodon", "12", headers)
-    send_match(kafka, "mastodon", "13", [])
-    delete_bluesky(kafka)
-    delete_bluesky(kafka)
-    delete_bluesky(kafka, "at://did:plc:ben/app.bsky.feed.post/1")  # it never matched
-    delete_status(kafka, "12", B, at=1_790_000_001_234)
-    delete_status(kafka, "12", [])
-    delete_status(kafka, "13", A)
+    matches: list[tuple[str, str, Headers]] = [
+        ("bluesky", BLUESKY, []), ("mastodon", "12", A), ("mastodon", "12", B),
+        ("mastodon", "13", []),
+    ]  # fmt: skip
+    for platform, name, headers in matches:
+        value = json.loads(match(name))
+        value["post"]["platform"] = platform
+        kafka.send(MATCHES, json.dumps(value).encode(), name.encode(), headers)
+    for uri in (BLUESKY, BLUESKY, "at://did:plc:ben/app.bsky.feed.post/1"):  # which never matched
+        did, collection, rkey = uri.removeprefix("at://").split("/")
+        commit = {"operation": "delete", "collection": collection, "rkey": rkey}
+        at = {"kind": "commit", "time_us": 1_790_000_000_000_000}
+        kafka.send(POSTS, json.dumps({"did": did, "commit": commit} | at).encode(), partition=0)
+    for name, headers, sent_at in (("12", B, 1_790_000_001_234), ("12", [], None), ("13", A, None)):
+        event = json.dumps({"event": "delete", "payload": name}).encode()
+        kafka.send(POSTS, event, headers=headers, at=sent_at, partition=1)
     done = newsift("prune")
     assert (done.code, deletions(kafka)) == (0, [])
     assert "6 messages" in done.err
@@ -122,17 +119,6 @@ def test_no_command_shows_the_content_of_a_deleted_post(
     assert ("gone" in done.out or "deleted" in done.out) == (done.out.count("storm") == 2)
 
 
-def stored_labels(kafka: Kafka) -> dict[str, list[str]]:
-    """The texts that each post's label had, one after the other."""
-    texts: dict[str, list[str]] = {}
-    for record in kafka.records(LABELS):
-        label = read_label(record.key, record.value)
-        assert isinstance(label, Label)
-        assert (label.label, label.by, label.probability) == ("on", "ben", 0.5)
-        texts.setdefault(label.post.id, []).append(label.post.text)
-    return texts
-
-
 def test_an_author_s_posts_are_counted_and_pruned_with_their_labels(
     newsift: Command, kafka: Kafka
 ) -> None:
@@ -147,7 +133,7 @@ def test_an_author_s_posts_are_counted_and_pruned_with_their_labels(
     done = newsift(*arguments, "--yes")
     assert (done.code, "2 posts of gone-author on x" in done.err) == (0, True)
     assert {value["post"]["id"] for value, _, _ in deletions(kafka)} == {"gone", "near"}
-    assert stored_labels(kafka) == {
+    assert label_texts(kafka) == {
         "gone": ["gone-text", ""], "kept": ["kept-text"], "near": ["near-text", ""],
     }  # fmt: skip
     done = newsift(*arguments, "--yes")
@@ -182,7 +168,7 @@ def test_it_follows_until_it_is_ended(kafka: Kafka, tmp_path: Path) -> None:
         notice = {"delete": {"status": {"id_str": "gone"}, "timestamp_ms": "1790000000000"}}
         kafka.send(POSTS, json.dumps(notice).encode(), partition=2)
         kafka.commit("newsift-ingest", POSTS, {2: 1})
-        command.until(lambda: "" in stored_labels(kafka)["gone"])
+        command.until(lambda: "" in label_texts(kafka)["gone"])
         assert [value["deleted_at"] for value, *_ in deletions(kafka)] == [
             "2026-09-21T14:13:20.000Z"
         ]

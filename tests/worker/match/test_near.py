@@ -1,10 +1,10 @@
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from encoder.embeddings import Embeddings
-from encoder.model.weights import F32
 from tests.worker.event_profiles import profile
 from tests.worker.match.test_matcher import made_set, rows, score
 from worker.match.matcher import Matcher
@@ -60,12 +60,6 @@ def slow(seeds: SeedSet, cuts: np.ndarray, posts: Embeddings, times: np.ndarray)
     return result
 
 
-def near_rows(nears: NearMissRows, edges: Edges) -> set[object]:
-    events = [edges.events[n] for n in nears.events]
-    return set(zip(nears.posts.tolist(), events, nears.strata.tolist(), nears.scores.tolist(),
-                   strict=True))  # fmt: skip
-
-
 @pytest.mark.parametrize(("count", "events"), [(1, 1), (10, 3), (60, 30), (90, 7)])
 def test_near_misses_are_those_of_the_slow_loop(count: int, events: int) -> None:
     seeds, cuts = random_seeds(count, count, events)
@@ -73,9 +67,13 @@ def test_near_misses_are_those_of_the_slow_loop(count: int, events: int) -> None
     posts = rows(np.random.default_rng(1), 80, 40, 0.5, 0.1)
     times = np.arange(80)
     with_edges = Matcher(seeds, 1, 10, edges).match(posts, times)
-    assert with_edges.nears is not None
-    assert near_rows(with_edges.nears, edges) == slow(seeds, cuts, posts, times)
-    assert (with_edges.nears.times == times[with_edges.nears.posts]).all()
+    nears = with_edges.nears
+    assert nears is not None
+    columns = (nears.strata.tolist(), nears.scores.tolist())
+    named = (edges.events[n] for n in nears.events)
+    found = set(zip(nears.posts.tolist(), named, *columns, strict=True))
+    assert found == slow(seeds, cuts, posts, times)
+    assert (nears.times == times[nears.posts]).all()
     without = Matcher(seeds, 1, 10).match(posts, times)
     assert without.nears is None
     for name in ("posts", "seeds", "scores", "best", "counts", "hits"):
@@ -114,15 +112,10 @@ POST = Post("1", "x", "near")
 LOW = np.float32(0.125)
 
 
-class FakeThresholds:
-    near_rates = None
-
-    def scores_reached(self, rows: Embeddings, rate: float) -> F32:
-        return np.full(len(rows), rate, np.float32)
-
-
 def watch() -> NearWatch:
-    automatic: Any = FakeThresholds()
+    automatic: Any = SimpleNamespace(
+        near_rates=None, scores_reached=lambda rows, rate: np.full(len(rows), rate, np.float32)
+    )
     return NearWatch(automatic)
 
 

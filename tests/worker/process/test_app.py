@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,21 +18,10 @@ from worker.errors import ConfigError, StalledError
 from worker.process import app as module
 from worker.process.app import make_app
 from worker.process.prepare import log_reasons
-from worker.seeds.embedder import SeedEmbedder
 from worker.stream.ledger import Ledger
 from worker.stream.partitions import Positions, Tenures
 
 PLACE = TopicPartition("tweets", 0)
-
-
-class Nothing:
-    async def read(self) -> None:
-        await asyncio.Event().wait()
-
-    async def follow(self, _: SeedEmbedder) -> None:
-        await asyncio.Event().wait()
-
-    def report_metrics(self) -> None: ...
 
 
 class FakeParts(Bench):
@@ -40,10 +30,13 @@ class FakeParts(Bench):
     def __init__(self, config: Config, ledger: Ledger, fail: Callable[[Exception], None]) -> None:
         FakeParts.made = self
         super().__init__(ledger)
-        self.delivery.acknowledge.set()
+        self.acknowledge.set()
         self.pipeline.go.release(1000)
         self.positions = Positions(self.consumer, "tweets", ledger, Tenures(30), self.metrics, fail)
-        self.ingest = self.control = Nothing()
+        self.ingest = self.control = SimpleNamespace(
+            read=asyncio.Event().wait, follow=lambda _: asyncio.Event().wait(),
+            report_metrics=lambda: None,
+        )  # fmt: skip
         self.make_seeds: Any = None
         self.paused = False
         self.settled: bool | None = None
@@ -102,7 +95,7 @@ async def test_each_batch_goes_to_one_agent_also_when_faust_clears_its_channels(
         await asyncio.sleep(0)
         parts.ledger.pause(False)
         await met(lambda: parts.consumer.commits and parts.consumer.commits[-1] == {PLACE: 8})
-        assert parts.flow.finished == len(parts.delivery.sent) == 8
+        assert parts.flow.finished == len(parts.sent) == 8
 
 
 async def test_a_batch_that_comes_before_the_agent_listens_is_not_lost() -> None:

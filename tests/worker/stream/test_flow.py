@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -42,19 +43,11 @@ class FakePipeline:
         return Outcome(len(messages), timestamps_of(messages), records)
 
 
-class FakeDelivery:
-    def __init__(self) -> None:
-        self.sent, self.acknowledge = list[ProducerRecord](), asyncio.Event()
-
-    async def deliver(self, letters: Sequence[ProducerRecord], _: object) -> None:
-        self.sent += letters
-        await self.acknowledge.wait()
-
-
 class Bench:
     def __init__(self, ledger: Ledger | None = None) -> None:
         self.metrics, self.ledger = Metrics(), Ledger(3) if ledger is None else ledger
-        self.consumer, self.pipeline, self.delivery = FakeConsumer(), FakePipeline(), FakeDelivery()
+        self.consumer, self.pipeline = FakeConsumer(), FakePipeline()
+        self.sent, self.acknowledge = list[ProducerRecord](), asyncio.Event()
         seeds = seed_set()
         self.tenures = Tenures(30)
         self.tenures.assign({0}, {})
@@ -63,7 +56,7 @@ class Bench:
         )
         self.commit = positions.commit
         pipeline: Any = self.pipeline
-        delivery: Any = self.delivery
+        delivery: Any = SimpleNamespace(deliver=self.deliver)
         self.flow = Flow(
             Matching(pipeline, NearWatch(AutomaticThresholds(small_encoder(), ThresholdRules()))),
             lambda: seeds,
@@ -74,6 +67,10 @@ class Bench:
         )
         prepare_index(seeds)
         self.flow.near.prepare(seeds)
+
+    async def deliver(self, letters: Sequence[ProducerRecord], _: object) -> None:
+        self.sent += letters
+        await self.acknowledge.wait()
 
     async def sift(self) -> None:
         batch = await self.ledger.next()
@@ -89,7 +86,7 @@ class Bench:
 async def test_the_event_loop_is_free_while_the_model_works() -> None:
     """An agent that blocks the loop loses its heartbeats."""
     bench = Bench()
-    bench.delivery.acknowledge.set()
+    bench.acknowledge.set()
     work = bench.post(0)
     await met(bench.pipeline.running.is_set)
     bench.pipeline.go.release()  # by the loop, while the pipeline runs
@@ -102,10 +99,10 @@ async def test_nothing_is_committed_before_the_output_is_acknowledged() -> None:
     bench = Bench()
     bench.pipeline.go.release()
     work = bench.post(0)
-    await met(lambda: bench.delivery.sent)
+    await met(lambda: bench.sent)
     await bench.commit()
     assert bench.consumer.commits == []
-    bench.delivery.acknowledge.set()
+    bench.acknowledge.set()
     await work
     await bench.commit()
     assert bench.consumer.commits == [{PLACE: 1}]
@@ -113,7 +110,7 @@ async def test_nothing_is_committed_before_the_output_is_acknowledged() -> None:
 
 async def test_a_batch_waits_until_it_is_open_which_tenures_go_on() -> None:
     bench = Bench()
-    bench.delivery.acknowledge.set()
+    bench.acknowledge.set()
     bench.pipeline.go.release()
     bench.tenures.revoke()
     work = bench.post(0)
@@ -132,7 +129,7 @@ async def test_a_batch_of_an_older_assignment_is_neither_sent_nor_committed() ->
     bench.pipeline.go.release()
     await work
     await bench.commit()
-    assert bench.delivery.sent == []
+    assert bench.sent == []
     assert bench.consumer.commits == []
 
 
@@ -156,13 +153,13 @@ async def test_the_posts_of_a_batch_of_an_older_assignment_are_not_read_on() -> 
     bench.ledger.drop()
     await work
     assert bench.flow.portions_read == portions
-    assert bench.delivery.sent == []
+    assert bench.sent == []
 
 
 async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_overtake() -> None:
     """The second batch is matched first, yet its copy joins what the first one has."""
     bench = Bench()
-    bench.delivery.acknowledge.set()
+    bench.acknowledge.set()
     slow, fast = threading.Event(), threading.Event()
     whole = Pipeline(small_encoder())
 
@@ -180,10 +177,10 @@ async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_ov
     works = [asyncio.ensure_future(bench.sift()) for _ in range(2)]
     await met(fast.is_set)
     await asyncio.sleep(0.01)
-    assert bench.delivery.sent == []
+    assert bench.sent == []
     slow.set()
     await asyncio.gather(*works)
-    rows = sorted((json.loads(letter.value or b"") for letter in bench.delivery.sent),
+    rows = sorted((json.loads(letter.value or b"") for letter in bench.sent),
                   key=lambda row: str(row["post"]["id"]))  # fmt: skip
     assert [row["new"] for row in rows] == [True, False]
     assert {row["group"] for row in rows} == {rows[0]["matches"][0]["match_id"]}
@@ -192,7 +189,7 @@ async def test_matches_are_grouped_in_the_order_of_the_offsets_though_batches_ov
 async def test_posts_without_a_timestamp_have_no_latency() -> None:
     """Kafka has none of some records: None in the oldest format, -1 from some producers."""
     bench = Bench()
-    bench.delivery.acknowledge.set()
+    bench.acknowledge.set()
     bench.pipeline.go.release()
     nothing: Any = None
     bench.ledger.add([Mail(b"", timestamp=at) for at in (1_700_000_000_000, -1, nothing)])
