@@ -1,5 +1,4 @@
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -218,26 +217,19 @@ def inside(site: Site, clock: Clock) -> PoliteWeb:
     return PoliteWeb(limits, feed, clock=lambda: clock.now, sleep=clock.sleep)
 
 
-@contextmanager
-def outside(there: str) -> Iterator[str]:
-    """A site that is not in the own network, and what its page leads to."""
-    with serving(Site()) as result:
-        result.replies["/hop"] = moved(there)
-        yield result.url.replace("127.0.0.1", "outside.test")
-
-
 def test_the_host_of_a_feed_may_be_inside_but_no_page_outside_leads_there(
     site: Site, clock: Clock
 ) -> None:
     web = inside(site, clock)
-    site.replies["/hop"] = Reply(status=302, headers={"Location": "/a"})
+    site.replies["/hop"] = moved("/a")
     assert web.get(f"{site.url}/hop").url == f"{site.url}/a"
-    with outside(f"{site.url}/a") as url:
+    with serving(Site({"/hop": moved(f"{site.url}/a")})) as outside:
+        url = outside.url.replace("127.0.0.1", "outside.test")
         before = len(site.asked)
         with pytest.raises(InputError, match=r"127\.0\.0\.1(, which)? is not a public"):
             web.get(f"{url}/hop")
         assert len(site.asked) == before
-        site.replies["/out"] = Reply(status=302, headers={"Location": f"{url}/hop"})
+        site.replies["/out"] = moved(f"{url}/hop")
         with pytest.raises(InputError, match=r"127\.0\.0\.1(, which)? is not a public"):
             web.get(f"{site.url}/out")
 
