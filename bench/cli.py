@@ -42,17 +42,21 @@ def number_option(
     return click.option(name, type=kind, default=default, show_default=True, help=help_text)
 
 
+def reader_option(help_text: str) -> Callable[[Option], Option]:
+    kind = click.Choice(["read", "skim"])
+    return click.option("--reader", type=kind, default="read", show_default=True, help=help_text)
+
+
+PATH = click.Path(path_type=Path, exists=True)
 DATA = click.option(
-    "--data", type=click.Path(path_type=Path, exists=True),
-    help="A file or folder of posts: JSON lines (.gz), or a data folder of training; "
-    "the samples if not given.",
+    "--data", type=PATH, help="A file or folder of posts: JSON lines (.gz), or a data folder of "
+    "training; the samples if not given.",
 )  # fmt: skip
 ARTICLES = click.option(
-    "--articles", type=click.Path(path_type=Path, exists=True),
-    help="A file or folder of articles, in the format of --data.",
-)  # fmt: skip
+    "--articles", type=PATH, help="A file or folder of articles, in the format of --data."
+)
 CRISIS_DATA = click.option(
-    "--data", type=click.Path(path_type=Path, exists=True), callback=require_data,
+    "--data", type=PATH, callback=require_data,
     help="A data folder of training, with crises and news (docs/training.md).",
 )  # fmt: skip
 MODEL = click.option(
@@ -95,9 +99,9 @@ def prints_tables(measure: Callable[..., Sequence[ResultTable]]) -> Callable[...
 @prints_tables
 def encoder(report: Report, **options: Any) -> list[ResultTable]:
     """Text to embeddings: newsift's encoder and MiniLM, interleaved."""
-    from bench.encoder import EncoderOptions, measure_encoder
+    from bench.encoder import measure_encoder
 
-    return measure_encoder(EncoderOptions(**options), report)
+    return measure_encoder(report=report, **options)
 
 
 @bench.command()
@@ -155,10 +159,7 @@ def profiles(report: Report, **options: Any) -> list[ResultTable]:
 @number_option("--repetitions", 2_000, "How often each stream is drawn.")
 @click.option("--precision", type=OPEN_UNIT_RANGE, default=0.8, show_default=True)
 @click.option("--confidence", type=OPEN_UNIT_RANGE, default=0.9, show_default=True)
-@click.option(
-    "--reader", type=click.Choice(["read", "skim"]), default="read", show_default=True,
-    help="How posts are seen; most of the time goes into reading them.",
-)  # fmt: skip
+@reader_option("How posts are seen; most of the time goes into reading them.")
 @click.option(
     "--unsure", type=click.FloatRange(0, 1), default=0.0, show_default=True,
     help="The share of posts on the event whose label is unsure, or off by mistake.",
@@ -173,7 +174,7 @@ def promise(report: Report, **options: Any) -> list[ResultTable]:
 
 @bench.command()
 @click.option(
-    "--data", type=click.Path(path_type=Path, exists=True),
+    "--data", type=PATH,
     help="A data folder of training: its crises too; flat streams alone if not given.",
 )  # fmt: skip
 @MODEL
@@ -206,13 +207,7 @@ def seeds(report: Report, **options: Any) -> list[ResultTable]:
 @bench.command()
 @CRISIS_DATA
 @MODEL
-@click.option(
-    "--reader",
-    type=click.Choice(["read", "skim"]),
-    default="read",
-    show_default=True,
-    help="Whose vectors decide.",
-)
+@reader_option("Whose vectors decide.")
 @prints_tables
 def stories(report: Report, **options: Any) -> list[ResultTable]:
     """Which matches say the same: retweets and near copies against random pairs, by score."""

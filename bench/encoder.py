@@ -3,8 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -38,54 +37,61 @@ SKIM, READ = "newsift, posts skimmed", "newsift, posts read"
 MINILM = "MiniLM, sentence-transformers"
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderOptions:
-    data: Path | None
-    model: str
-    threads: tuple[int, ...]
-    rounds: int
-    seconds: float  # of all rows together
-
-
-def measure_encoder(options: EncoderOptions, report: Report) -> list[ResultTable]:
+def measure_encoder(
+    data: Path | None, model: str, threads: Sequence[int], rounds: int, seconds: float,
+    report: Report,
+) -> list[ResultTable]:  # fmt: skip
     """newsift and MiniLM on the same posts, interleaved; one post alone; the start.
 
     A stream has new posts of mostly old words. So newsift, which has a cache of words, reads the
-    earlier posts first, and is then measured on other posts.
+    earlier posts first, and is then measured on other posts. `seconds` are those of all rows.
     """
-    texts, source = read_posts(options.data, POSTS + EARLIER)
-    count = min(EARLIER, len(texts) * EARLIER // (POSTS + EARLIER))
-    posts, earlier = texts[count:], texts[:count] or texts
+    texts, source = read_posts(data, POSTS + EARLIER)
+    first = min(EARLIER, len(texts) * EARLIER // (POSTS + EARLIER))
+    posts, earlier = texts[first:], texts[:first] or texts
     runs, absent = dict[tuple[str, int], Run](), list[str]()
-    for threads in options.threads:
-        report(f"preparing {threads} threads")
-        enc = load(options.model, device="cpu", threads=threads)
+    for count in threads:
+        report(f"preparing {count} threads")
+        enc = load(model, device="cpu", threads=count)
         enc.skim(earlier)
-        runs[SKIM, threads] = over_batches(posts, enc.skim)
-        runs[READ, threads] = over_batches(posts, enc.posts)
+        runs[SKIM, count] = over_batches(posts, enc.skim)
+        runs[READ, count] = over_batches(posts, enc.posts)
         try:
-            runs[MINILM, threads] = over_batches(posts, Teacher(MINILM_BATCH).texts)
+            runs[MINILM, count] = over_batches(posts, Teacher(MINILM_BATCH).texts)
         except InputError as error:
-            absent.append(f"{MINILM}, {threads}: {error}")
+            absent.append(f"{MINILM}, {count}: {error}")
     facts = describe() | {
         "texts": f"{len(posts):,} posts: {source}",
         "read before": f"{len(earlier):,} posts, others than these",
-        "model": f"{options.model}, path {enc.path}",
+        "model": f"{model}, path {enc.path}",
     }
-    alone = load(options.model, device="cpu", threads=1)
+    alone = load(model, device="cpu", threads=1)
+    # The first round warms up and is dropped.
+    each_s = seconds / (len(runs) * (rounds + 1))
+    timed = {key: partial(rate_on, key[1], run, each_s) for key, run in runs.items()}
+    rates = {key: own[1:] for key, own in interleave(timed, rounds + 1, report).items()}
     return [
         ResultTable.where(facts),
-        speeds(runs, absent, options, report),
+        ResultTable(
+            "posts",
+            "Posts",
+            ("row", "threads", "posts/s", "lowest", "highest", "× MiniLM"),
+            [
+                (title, count, *spread(own), ratio(own, rates.get((MINILM, count), [])))
+                for (title, count), own in rates.items()
+            ],
+            absent,
+        ),
         ResultTable(
             "single",
             "One post alone, 1 thread",
             ("", "p50 ms", "p99 ms", "posts"),
             [
-                single(SKIM, posts, alone.skim, options.seconds / 50),
-                single(READ, posts, alone.posts, options.seconds / 50),
+                single(SKIM, posts, alone.skim, seconds / 50),
+                single(READ, posts, alone.posts, seconds / 50),
             ],
         ),
-        fresh_starts(options.model),
+        fresh_starts(model),
     ]
 
 
@@ -100,21 +106,6 @@ def over_batches(texts: list[str], embed: Callable[[list[str]], object]) -> Run:
         return len(part)
 
     return run
-
-
-def speeds(
-    runs: dict[tuple[str, int], Run], absent: list[str], options: EncoderOptions, report: Report
-) -> ResultTable:
-    """All rows, interleaved; the first round warms up and is dropped."""
-    seconds = options.seconds / (len(runs) * (options.rounds + 1))
-    timed = {key: partial(rate_on, key[1], run, seconds) for key, run in runs.items()}
-    rates = {key: own[1:] for key, own in interleave(timed, options.rounds + 1, report).items()}
-    table = [
-        (title, threads, *spread(own), ratio(own, rates.get((MINILM, threads), [])))
-        for (title, threads), own in rates.items()
-    ]
-    header = ("row", "threads", "posts/s", "lowest", "highest", "× MiniLM")
-    return ResultTable("posts", "Posts", header, table, absent)
 
 
 def rate_on(threads: int, run: Run, seconds: float) -> float:

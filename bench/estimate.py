@@ -11,7 +11,7 @@ from functools import cache
 from itertools import combinations_with_replacement, pairwise, product
 from pathlib import Path
 from statistics import mean, median
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -158,10 +158,10 @@ def simulate(stream: LabelledStream, labels: int, repetitions: int) -> CountRow:
     planned = allocate(stream.posts, labels)
     random = np.random.default_rng(crc32(f"{stream.name} {stream.odds} {labels}".encode()))
     draws = [draw(stream, planned, random) for _ in range(repetitions)]
-    fixed = [Interval.of(count_posts(tallies(stream, one), False)) for one in draws]
+    fixed = [count_posts(tallies(stream, one), False) for one in draws]
     looks = [list(tallies_at_each_look(stream, one)) for one in draws]
-    sequences = [[Interval.of(count_posts(look, True)) for look in one] for one in looks]
-    wrong = [[Interval.of(count_posts(look, False)) for look in one] for one in looks]
+    sequences = [[count_posts(look, True) for look in one] for one in looks]
+    wrong = [[count_posts(look, False) for look in one] for one in looks]
     steady = [count_periods(stream, planned, 1.0, random) for _ in range(repetitions)]
     drifting = [count_periods(stream, planned, DRIFT, random) for _ in range(repetitions)]
     truth, exact = stream.truth, [exact_width(stream, planned, one) for one in draws]
@@ -170,12 +170,12 @@ def simulate(stream: LabelledStream, labels: int, repetitions: int) -> CountRow:
         odds=stream.odds,
         labels=sum(planned.values()),
         truth=truth,
-        covered=percent(interval.has(truth) for interval in fixed),
-        width=median(interval.width for interval in fixed),
+        covered=percent(covers(count, truth) for count in fixed),
+        width=median(map(width_of, fixed)),
         exact_width=median(width for width in exact if width) if all(exact) else None,
-        always_covered=percent(all(look.has(truth) for look in one) for one in sequences),
-        sequence_width=median(one[-1].width for one in sequences),
-        wrong=percent(all(look.has(truth) for look in one) for one in wrong),
+        always_covered=percent(all(covers(look, truth) for look in one) for one in sequences),
+        sequence_width=median(width_of(one[-1]) for one in sequences),
+        wrong=percent(all(covers(look, truth) for look in one) for one in wrong),
         periods=percent(covered for one in steady for covered in one.covered),
         drifting=percent(covered for one in drifting for covered in one.covered),
         warned=percent(one.warned for one in drifting),
@@ -186,20 +186,13 @@ def percent(outcomes: Iterable[bool]) -> float:
     return 100 * mean(outcomes)
 
 
-class Interval(NamedTuple):
-    low: float
-    high: float
+def covers(estimate: Estimate, truth: float) -> bool:
+    low, _, high = estimate
+    return low - ROUNDING <= truth <= high + ROUNDING
 
-    @classmethod
-    def of(cls, estimate: Estimate) -> Self:
-        return cls(estimate[0], estimate[2])
 
-    @property
-    def width(self) -> float:
-        return self.high - self.low
-
-    def has(self, truth: float) -> bool:
-        return self.low - ROUNDING <= truth <= self.high + ROUNDING
+def width_of(estimate: Estimate) -> float:
+    return estimate[2] - estimate[0]
 
 
 Draw = Mapping[StratumName, Bools]  # the verdicts in the order of the draw
@@ -255,12 +248,12 @@ def count_periods(
         parts = {n: _tally(on[period == n], labelled[period == n]) for n in range(PERIODS)}
         truth += np.bincount(period[on], minlength=PERIODS)
         strata.append((_tally(on, labelled), parts))
-    intervals = [
-        Interval.of(count_in_period([(whole, parts[n]) for whole, parts in strata], False))
+    counts = [
+        count_in_period([(whole, parts[n]) for whole, parts in strata], False)
         for n in range(PERIODS)
     ]
     chance = chance_of_constant_precision([parts for _, parts in strata])
-    covered = tuple(one.has(t) for one, t in zip(intervals, truth.tolist(), strict=True))
+    covered = tuple(map(covers, counts, truth.tolist()))
     return PeriodOutcome(covered, chance < MAX_CHANCE)
 
 

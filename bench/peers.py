@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log, sqrt
@@ -32,7 +32,6 @@ from bench.topics import (
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from train.data.readers import TrainingArticle
-from train.protocol.peers import Scorer
 from train.teacher.minilm import whole
 
 SEEDS = "seeds"
@@ -41,16 +40,6 @@ SAMPLE = 16_384  # posts that a peer's thresholds are taken from
 SHARE = 0.001  # of the posts that match a seed, as with automatic thresholds
 WORDS = 200  # of an article, at most
 WORD = re.compile(r"\w+(?:['’]\w+)*")
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Scores that a user could choose instead of newsift's, and the programs with them."""
-
-    score: Scorer
-    write_seeds: Callable[[Sequence[TrainingArticle], Path], None]
-    programs: Mapping[str, Sequence[str]]  # by their names
-    jar: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +61,14 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
         broker(options.kafka) as kafka,
         tempfile.TemporaryDirectory() as folder,
     ):
-        peers = [minilm_peer(options.minilm)] if options.minilm else []
-        peers += [lucene_peer(options.lucene, texts)] if options.lucene else []
         starts: dict[str, Start] = {
             f"newsift, {reader}": partial(running_worker, seeds=SEEDS, settings={"reader": reader})
             for reader in ("read", "skim")
         }
-        starts |= peer_starts(peers, texts, articles, Path(folder))
+        if options.minilm:
+            starts |= minilm_starts(options.minilm, texts, articles, Path(folder))
+        if options.lucene:
+            starts |= lucene_starts(options.lucene, texts, articles, Path(folder))
         topics = BenchTopics.create(kafka, {SEEDS: seed_records(articles)})
         return [
             where(options.kafka, len(texts), len(articles), source),
@@ -86,10 +76,26 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
         ]
 
 
-def minilm_peer(jar: Path) -> Peer:
+def minilm_starts(
+    jar: Path, texts: Sequence[str], articles: Sequence[TrainingArticle], folder: Path
+) -> dict[str, Start]:
     """MiniLM with each Python client; articles are read in chunks, as by newsift's teacher."""
+    minilm = open_minilm(jar)
+    seeds = whole(articles, lambda parts: minilm.texts(parts, ARTICLE_PIECES))
+    file = folder / "minilm.npy"
+    np.save(file, seeds)
+    cuts = thresholds_of(minilm.texts(texts[:SAMPLE]) @ seeds.T)
+    job = PeerJob(seeds=str(file), thresholds=cuts, jar=str(jar))
+    program = (sys.executable, "-m", "bench.peer_programs")
+    return {
+        f"{client}, MiniLM int8": partial(running_peer, command=(*program, client), job=job)
+        for client in CLIENTS
+    }
+
+
+def open_minilm(jar: Path) -> MiniLM:
     try:
-        minilm = MiniLM(jar)
+        return MiniLM(jar)
     except ImportError as error:
         raise NotAvailable(f"{error.name} is not installed; call `make peers`") from error
     except (BadZipFile, ValueError) as error:
@@ -97,22 +103,22 @@ def minilm_peer(jar: Path) -> Peer:
             f"--minilm: {jar} is not langchain4j's jar of all-MiniLM-L6-v2-q ({error})"
         ) from error
 
-    def articles(seeds: Sequence[TrainingArticle]) -> F32:
-        return whole(seeds, lambda parts: minilm.texts(parts, ARTICLE_PIECES))
 
-    def cosines(texts: Sequence[str], seeds: Sequence[TrainingArticle]) -> F32:
-        scores: F32 = minilm.texts(texts) @ articles(seeds).T  # [n, k]
-        return scores
+def lucene_starts(
+    target: Path, texts: Sequence[str], articles: Sequence[TrainingArticle], folder: Path
+) -> dict[str, Start]:
+    """Lucene's monitor; idf comes from the posts."""
+    words = LuceneWords(target, texts[:SAMPLE])
+    file = folder / "queries"
+    words.write_queries(articles, file)
+    cuts = thresholds_of(words.score(texts[:SAMPLE], articles))
+    job = PeerJob(seeds=str(file), thresholds=cuts)
+    return {"Java, Lucene's monitor": partial(running_peer, command=words.command, job=job)}
 
-    def write_seeds(seeds: Sequence[TrainingArticle], file: Path) -> None:
-        with file.open("wb") as out:
-            np.save(out, articles(seeds))
 
-    programs = {
-        f"{client}, MiniLM int8": (sys.executable, "-m", "bench.peer_programs", client)
-        for client in CLIENTS
-    }
-    return Peer(cosines, write_seeds, programs, str(jar))
+def thresholds_of(scores: F32) -> tuple[float, ...]:
+    """The score that the same share of the posts reaches, for each seed: scores are [n, k]."""
+    return tuple(np.quantile(scores, 1 - SHARE, axis=0, method="higher").tolist())
 
 
 class LuceneWords:
@@ -160,32 +166,6 @@ class LuceneWords:
 
 def words_of(text: str) -> list[str]:
     return WORD.findall(text.lower())
-
-
-def lucene_peer(target: Path, texts: Sequence[str]) -> Peer:
-    """Lucene's monitor; idf comes from the posts."""
-    words = LuceneWords(target, texts[:SAMPLE])
-    programs = {"Java, Lucene's monitor": words.command}
-    return Peer(words.score, words.write_queries, programs)
-
-
-def peer_starts(
-    peers: Sequence[Peer],
-    texts: Sequence[str],
-    articles: Sequence[TrainingArticle],
-    folder: Path,
-) -> dict[str, Start]:
-    """A function that starts each program, by its name."""
-    starts: dict[str, Start] = {}
-    for number, peer in enumerate(peers):
-        scores = peer.score(texts[:SAMPLE], articles)  # [n, k]
-        thresholds = np.quantile(scores, 1 - SHARE, axis=0, method="higher").tolist()
-        file = folder / f"seeds-{number}"
-        peer.write_seeds(articles, file)
-        job = PeerJob(seeds=str(file), thresholds=tuple(thresholds), jar=peer.jar)
-        for name, command in peer.programs.items():
-            starts[name] = partial(running_peer, command=command, job=job)
-    return starts
 
 
 def peer_speeds(

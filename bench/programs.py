@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +29,7 @@ START_TIMEOUT_S = 60.0  # until a program has committed something
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 RATE = 1_000  # posts a second, for the latency
 SEND_INTERVAL_S = 0.005
+WARM_UP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,23 +131,21 @@ def speed_of(start: Start, topics: BenchTopics, posts: int, seconds: float) -> S
 
 
 def latencies_of(
-    start: Start, topics: BenchTopics, texts: Sequence[str], seconds: float, warm_up_s: float
+    start: Start, topics: BenchTopics, texts: Sequence[str], seconds: float
 ) -> list[float]:
     """Milliseconds from a post's timestamp to its match at a consumer, after the warm-up."""
     stop = threading.Event()
-    arrivals: list[tuple[int, float]] = []
-    reader = threading.Thread(target=collect_matches, args=(topics, stop, arrivals))
-    with start(topics) as program:
-        reader.start()
+    with start(topics) as program, ThreadPoolExecutor(1) as pool:
+        arrivals = pool.submit(collect_matches, topics, stop)
         try:
             began = time.time()
-            send_steadily(topics, texts, seconds + warm_up_s)
+            send_steadily(topics, texts, seconds + WARM_UP_S)
             time.sleep(2)
             program.check()
         finally:
             stop.set()
-            reader.join()
-    values = [arrival * 1e3 - at for at, arrival in arrivals if at / 1e3 > began + warm_up_s]
+    since = began + WARM_UP_S
+    values = [arrived * 1e3 - at for at, arrived in arrivals.result() if at / 1e3 > since]
     if not values:
         raise NotAvailable(f"no match came in {seconds:g} s; give more with --seconds")
     return values
@@ -165,10 +165,9 @@ def send_steadily(topics: BenchTopics, texts: Sequence[str], seconds: float) -> 
         outbox.settle()
 
 
-def collect_matches(
-    topics: BenchTopics, stop: threading.Event, arrivals: list[tuple[int, float]]
-) -> None:
-    """Append the times at which each match's post was sent and the match arrived."""
+def collect_matches(topics: BenchTopics, stop: threading.Event) -> list[tuple[int, float]]:
+    """When each match's post was sent, in milliseconds, and when the match arrived."""
+    arrivals: list[tuple[int, float]] = []
     with KafkaConsumer(bootstrap_servers=topics.kafka, fetch_max_wait_ms=100) as consumer:
         parts = topics.partitions("matches")
         consumer.assign(parts)
@@ -180,3 +179,4 @@ def collect_matches(
                 arrival = time.time()
                 sources = (json.loads(record.value)["source"] for record in records)
                 arrivals.extend((source["timestamp"], arrival) for source in sources)
+    return arrivals

@@ -85,14 +85,9 @@ def measure_stories(data: Path, model: str, reader: Reader, report: Report) -> l
     summary = "{retweet:,} retweets, {same:,} same words, {near:,} near copies.".format(**sizes)
     rule = f"groups at a score of {MIN_STORY_SCORE:g}"
     title = f"Matches in the order of their file, {rule}, model {model}, {reader}"
+    pairs_title = f"Pairs of matches, model {model}, {reader}"
     return [
-        ResultTable(
-            "pairs",
-            f"Pairs of matches, model {model}, {reader}",
-            HEADER,
-            shares,
-            [*REMARKS, summary],
-        ),
+        ResultTable("pairs", pairs_title, HEADER, shares, [*REMARKS, summary]),
         ResultTable("groups", title, GROUPS, groups),
     ]
 
@@ -116,7 +111,10 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     """Every pair of matches, once."""
     plain = [plain_words(text) for text in texts]
     first, second = np.triu_indices(len(texts), 1)
-    whole, number = number_texts(texts), number_texts(plain)
+    # A number for each text, and for its words: the same for the same.
+    whole, number = (
+        np.unique(np.array(some, object), return_inverse=True)[1] for some in (texts, plain)
+    )
     long = np.array([len(words.split()) >= MIN_WORDS for words in plain], bool)
     passed_on = np.array([RETWEET.search(text) is not None for text in texts], bool)
     overlap = shared_shingles(plain)[first, second]
@@ -154,12 +152,6 @@ def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> GroupFigu
 def percent(holds: Bools) -> float | None:
     """The share that holds; None without any."""
     return 100 * float(holds.mean()) if len(holds) else None
-
-
-def number_texts(texts: Sequence[str]) -> NDArray[np.int64]:
-    """A number for each text, the same for the same: [n]."""
-    names = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    return np.array([names[text] for text in texts], np.int64)
 
 
 def plain_words(text: str) -> str:

@@ -37,7 +37,6 @@ MODEL = "default"
 READ = "read"
 READERS = {READ: {}, "total_rate 0.001": {"total_rate": "0.001"}, "skim": {"reader": "skim"}}
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-WARM_UP_S = 5.0
 RUN_S, EMPTY_RUN_S = 60.0, 5.0  # at most, of a worker and of the agent that does nothing
 ENCODE = """
 import json, sys, time
@@ -116,7 +115,7 @@ class StreamBench:
         topics = BenchTopics.create(self.kafka, {role: self.seeds[role]})
         self.report(f"{RATE:,} posts a second")
         start = partial(running_worker, seeds=role)
-        times = latencies_of(start, topics, self.posts, self.options.seconds, WARM_UP_S)
+        times = latencies_of(start, topics, self.posts, self.options.seconds)
         title = f"Produce → match at {RATE:,} posts/s, {len(times):,} matches"
         values = [percentile(times, share) for share in SHARES.values()]
         return ResultTable("latency", title, ("", *SHARES), [("ms", *values)])

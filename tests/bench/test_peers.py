@@ -7,7 +7,7 @@ import pytest
 
 from bench import peer_programs
 from bench.peer_programs import PeerJob, PeerMatcher
-from bench.peers import LuceneWords, minilm_peer
+from bench.peers import LuceneWords, open_minilm
 from encoder.errors import InputError
 
 
@@ -17,7 +17,7 @@ def test_another_file_than_the_jar_is_refused(
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
     (tmp_path / "other.jar").write_bytes(b"no archive")
     with pytest.raises(InputError):
-        minilm_peer(tmp_path / "other.jar")
+        open_minilm(tmp_path / "other.jar")
 
 
 def test_a_match_is_a_cosine_of_at_least_the_cut(
