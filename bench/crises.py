@@ -1,6 +1,6 @@
 """A crisis among news: the posts that a bench trains with, and those that it judges with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +13,8 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from encoder.thresholds import thresholds
+from newsift.statistics.feedback import learn
+from newsift.statistics.promise import F64
 from train.data.readers import SkippedRows, copy_key, files, read_posts
 from train.protocol.metrics import auc_of
 from train.protocol.sets import read_crises
@@ -34,6 +36,16 @@ class CrisisPosts:
     posts: Embeddings  # [n]
     news: int
     on: int
+
+    def profile_scores(self, rates: Iterable[float]) -> tuple[F64, F64, list[float]]:
+        """The scores of posts on the event and of the news, by a profile without a stream.
+
+        And the thresholds of that profile at these rates.
+        """
+        vector = learn(self.seeds, self.background).vector
+        scores = vector.scores(self.posts).astype(np.float64)
+        news, on, _ = np.split(scores, [self.news, self.news + self.on])
+        return on, news, [profile_threshold(vector, self.calibrating, rate) for rate in rates]
 
     def draw(self, one_in: int, seed: int) -> "CrisisDraw":
         """A stream of half the news, with one post in `one_in` on the event; 0 for none."""

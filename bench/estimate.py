@@ -16,11 +16,10 @@ from zlib import crc32
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 import encoder
-from bench.crises import crises_among_news, profile_threshold
-from bench.measure import Report, ResultTable
+from bench.crises import crises_among_news
+from bench.measure import Report, ResultTable, TableRow
 from encoder.encoder import Encoder
 from newsift.statistics.count_draw import allocate
 from newsift.statistics.counts import (
@@ -33,12 +32,10 @@ from newsift.statistics.counts import (
 )
 from newsift.statistics.distributions import log_choose
 from newsift.statistics.estimates import Estimate
-from newsift.statistics.feedback import learn
 from newsift.statistics.labels import StratumName
+from newsift.statistics.promise import F64, Bools
 from worker.config import MatchingConfig
 
-F64 = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Planned = Mapping[StratumName, int]
 
 ODDS, LABELS = (10, 100, 1_000), (40, 100, 400)
@@ -76,12 +73,7 @@ def crises(enc: Encoder, data: Path, odds: Iterable[int]) -> Iterator[LabelledSt
     """Each labelled crisis among news: what a profile without a stream matches, and nearly does."""
     rate, factor = MatchingConfig().background_rate, MatchingConfig().read_factor
     for crisis in crises_among_news(enc, data):
-        vector = learn(crisis.seeds, crisis.background).vector
-        edges = [
-            profile_threshold(vector, crisis.calibrating, rate * times) for times in (1, factor)
-        ]
-        scores = vector.scores(crisis.posts).astype(np.float64)
-        off, on, _ = np.split(scores, [crisis.news, crisis.news + crisis.on])
+        on, off, (floor, near) = crisis.profile_scores([rate, rate * factor])
         for one_in in odds:
             few = round(CRISIS_POSTS / one_in)
             random = np.random.default_rng(crc32(f"{crisis.name} {one_in}".encode()))
@@ -90,11 +82,11 @@ def crises(enc: Encoder, data: Path, odds: Iterable[int]) -> Iterator[LabelledSt
                 random.choice(off, CRISIS_POSTS - few, replace=False),
             )
             every = np.concatenate(drawn)
-            cut = float(np.median(every[every >= edges[0]]))
+            cut = float(np.median(every[every >= floor]))
             bounds: Mapping[StratumName, tuple[float, float]] = {
                 "upper": (cut, np.inf),
-                "lower": (edges[0], cut),
-                "near": (edges[1], edges[0]),
+                "lower": (floor, cut),
+                "near": (near, floor),
             }
             found = {
                 name: [int(((low <= part) & (part < high)).sum()) for part in drawn]
@@ -108,28 +100,6 @@ def crises(enc: Encoder, data: Path, odds: Iterable[int]) -> Iterator[LabelledSt
             )  # fmt: skip
 
 
-class CountRow(NamedTuple):
-    """Shares of all repetitions in per cent, and medians."""
-
-    stream: str
-    odds: str
-    labels: int
-    truth: int
-    covered: float  # n fixed beforehand
-    width: float
-    exact_width: float | None  # where ten labels of each verdict are expected
-    always_covered: float  # by the sequence, after each label
-    sequence_width: float  # after the last label
-    wrong: float  # covered by the interval for a fixed n, after each label
-    periods: float  # of all periods, where precision is constant
-    drifting: float  # of all periods, where it is not
-    warned: float  # of the repetitions where it is not
-
-
-HEADER = (
-    "stream", "on topic", "labels", "truth", "covered %", "width", "exact width", "always %",
-    "its width", "wrong: always %", "periods %", "drifting %", "warned %",
-)  # fmt: skip
 REMARKS = (
     "Covered: the interval for a fixed number of labels has the truth in it. Exact width: by",
     "test inversion, where ten labels of each verdict are expected. Always: the sequence has",
@@ -151,10 +121,11 @@ def measure_estimate(
         report(f"{stream.name}, {stream.odds}: {labels} labels")
         rows.append(simulate(stream, labels, repetitions))
     title = f"Counts at {CONFIDENCE:g}, {repetitions:,} repetitions"
-    return [ResultTable("estimate", title, HEADER, rows, REMARKS)]
+    return [ResultTable.of("estimate", title, rows, REMARKS)]
 
 
-def simulate(stream: LabelledStream, labels: int, repetitions: int) -> CountRow:
+def simulate(stream: LabelledStream, labels: int, repetitions: int) -> TableRow:
+    """Shares of all repetitions in per cent, and medians of widths."""
     planned = allocate(stream.posts, labels)
     random = np.random.default_rng(crc32(f"{stream.name} {stream.odds} {labels}".encode()))
     draws = [draw(stream, planned, random) for _ in range(repetitions)]
@@ -165,21 +136,26 @@ def simulate(stream: LabelledStream, labels: int, repetitions: int) -> CountRow:
     steady = [count_periods(stream, planned, 1.0, random) for _ in range(repetitions)]
     drifting = [count_periods(stream, planned, DRIFT, random) for _ in range(repetitions)]
     truth, exact = stream.truth, [exact_width(stream, planned, one) for one in draws]
-    return CountRow(
-        stream=stream.name,
-        odds=stream.odds,
-        labels=sum(planned.values()),
-        truth=truth,
-        covered=percent(covers(count, truth) for count in fixed),
-        width=median(map(width_of, fixed)),
-        exact_width=median(width for width in exact if width) if all(exact) else None,
-        always_covered=percent(all(covers(look, truth) for look in one) for one in sequences),
-        sequence_width=median(width_of(one[-1]) for one in sequences),
-        wrong=percent(all(covers(look, truth) for look in one) for one in wrong),
-        periods=percent(covered for one in steady for covered in one.covered),
-        drifting=percent(covered for one in drifting for covered in one.covered),
-        warned=percent(one.warned for one in drifting),
-    )
+    return {
+        "stream": stream.name,
+        "on topic": stream.odds,
+        "labels": sum(planned.values()),
+        "truth": truth,
+        # Of an interval for a number of labels that was fixed beforehand.
+        "covered %": percent(covers(count, truth) for count in fixed),
+        "width": median(map(width_of, fixed)),
+        # Where ten labels of each verdict are expected.
+        "exact width": median(width for width in exact if width) if all(exact) else None,
+        # By the sequence, after each label; its width is that after the last.
+        "always %": percent(all(covers(look, truth) for look in one) for one in sequences),
+        "its width": median(width_of(one[-1]) for one in sequences),
+        # By the interval for a fixed number, after each label.
+        "wrong: always %": percent(all(covers(look, truth) for look in one) for one in wrong),
+        # Of all periods, where precision is constant, and where it is not.
+        "periods %": percent(covered for one in steady for covered in one.covered),
+        "drifting %": percent(covered for one in drifting for covered in one.covered),
+        "warned %": percent(one.warned for one in drifting),
+    }
 
 
 def percent(outcomes: Iterable[bool]) -> float:

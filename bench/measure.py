@@ -100,6 +100,7 @@ def describe() -> dict[str, str]:
 
 
 Cell = str | int | float | None
+TableRow = dict[str, Any]  # cells by the names of their columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,13 @@ class ResultTable:
     def plain(self) -> dict[str, Any]:
         rows = [dict(zip(self.header, row, strict=True)) for row in self.rows]
         return {"rows": rows, "remarks": list(self.remarks)}
+
+    @classmethod
+    def of(
+        cls, key: str, title: str, rows: Sequence[TableRow], remarks: Sequence[str]
+    ) -> "ResultTable":
+        """A table of at least one row, each with its cells by the names of their columns."""
+        return cls(key, title, list(rows[0]), [list(row.values()) for row in rows], remarks)
 
     @classmethod
     def where(cls, facts: Mapping[str, str]) -> "ResultTable":

@@ -9,19 +9,20 @@ from zlib import crc32
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 import encoder
-from bench.crises import crises_among_news, profile_threshold
-from bench.measure import Report, ResultTable
+from bench.crises import crises_among_news
+from bench.measure import Report, ResultTable, TableRow
 from encoder.encoder import Encoder
-from newsift.statistics.feedback import learn
-from newsift.statistics.promise import FrozenCuts, is_certified, precision_threshold
+from newsift.statistics.promise import (
+    F64,
+    Bools,
+    FrozenCuts,
+    is_certified,
+    precision_threshold,
+)
 from worker.config import MatchingConfig
 from worker.seeds.automatic import Reader
-
-F64 = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ON_TOPIC, POSTS = 2_000, 70_000  # of a stream, at most
 FLAT = 0.795  # precision at every threshold, where 0.8 is promised
@@ -85,10 +86,7 @@ def crises(enc: Encoder, data: Path, reader: Reader) -> Iterator[CrisisStream]:
     """Each labelled crisis among news at some odds, scored by a profile without a stream."""
     rate = MatchingConfig().background_rate
     for crisis in crises_among_news(enc, data, reader):
-        vector = learn(crisis.seeds, crisis.background).vector
-        floor = profile_threshold(vector, crisis.calibrating, rate)
-        scores = vector.scores(crisis.posts).astype(np.float64)
-        off, on, _ = np.split(scores, [crisis.news, crisis.news + crisis.on])
+        on, off, (floor,) = crisis.profile_scores([rate])
         for rare in ODDS:
             yield CrisisStream(
                 crisis.name.replace("_", " "), f"1 in {rare:,}", on[on >= floor], off[off >= floor],
@@ -201,25 +199,11 @@ METHODS: dict[str, Method] = {
 
 
 ODDS = (10, 100, 1_000)
-HEADER = ("stream", "on topic", "method", "threshold %", "broken %", "labels", "recall", "oracle's")
 REMARKS = (
     "Threshold: one came out. Broken: it did, and the precision of the whole stream above it",
     "is below what was promised; an empty top counts as broken. Both of all repetitions. Recall:",
     "of all posts on the event, 0 where no threshold came out; the oracle knows every label.",
 )
-
-
-class MethodRow(NamedTuple):
-    """The outcome of one method on one stream: shares of all repetitions in per cent, and means."""
-
-    stream: str
-    odds: str
-    method: str
-    threshold_share: float
-    broken_share: float
-    labels: float
-    recall: float
-    oracle: float
 
 
 def measure_promise(options: PromiseOptions, report: Report) -> list[ResultTable]:
@@ -230,15 +214,15 @@ def measure_promise(options: PromiseOptions, report: Report) -> list[ResultTable
         f"labels unsure, {options.repetitions:,} repetitions, model {options.model}, "
         f"{options.reader}"
     )
-    return [ResultTable("promise", title, HEADER, simulate(streams, options, report), REMARKS)]
+    return [ResultTable.of("promise", title, simulate(streams, options, report), REMARKS)]
 
 
 def simulate(
     streams: Iterable[CrisisStream], options: PromiseOptions, report: Report
-) -> list[MethodRow]:
-    """Every method on the same streams, over repeated draws."""
+) -> list[TableRow]:
+    """Every method on the same streams, over repeated draws: shares in per cent, and means."""
     promise, repetitions = Promise(options.precision, options.confidence), options.repetitions
-    rows = []
+    rows: list[TableRow] = []
     for stream in streams:
         oracle = stream.recall(stream.oracle(promise.precision))
         for name, method in METHODS.items():
@@ -251,8 +235,14 @@ def simulate(
                 cuts.append(method(scores, on, promise, random))
             found = [cut.threshold for cut in cuts if cut.threshold is not None]
             broken = sum(stream.precision(threshold) < promise.precision for threshold in found)
-            shares = 100 * len(found) / repetitions, 100 * broken / repetitions
-            labels = sum(cut.labels for cut in cuts) / repetitions
-            recall = sum(map(stream.recall, found)) / repetitions
-            rows.append(MethodRow(stream.name, stream.odds, name, *shares, labels, recall, oracle))
+            rows.append({
+                "stream": stream.name,
+                "on topic": stream.odds,
+                "method": name,
+                "threshold %": 100 * len(found) / repetitions,
+                "broken %": 100 * broken / repetitions,
+                "labels": sum(cut.labels for cut in cuts) / repetitions,
+                "recall": sum(map(stream.recall, found)) / repetitions,
+                "oracle's": oracle,
+            })  # fmt: skip
     return rows

@@ -4,12 +4,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.measure import TableRow
 from bench.promise import (
     FEW,
     MANY,
     METHODS,
     CrisisStream,
-    MethodRow,
     PromiseOptions,
     flat,
     simulate,
@@ -46,30 +46,30 @@ def test_the_oracle_takes_the_loosest_threshold_of_all() -> None:
 
 
 def test_the_simulation_tells_the_ways_that_keep_the_promise_from_those_that_break_it() -> None:
-    rows = {row.method: row for row in simulate([flat()], OPTIONS, lambda _: None)}
+    rows = {row["method"]: row for row in simulate([flat()], OPTIONS, lambda _: None)}
     assert list(rows) == list(METHODS)
     for name, row in rows.items():
-        assert row.broken_share == row.threshold_share  # on a flat stream any threshold breaks it
-        assert (row.broken_share > 13) == name.startswith("wrong"), name
+        assert row["broken %"] == row["threshold %"]  # on a flat stream any threshold breaks it
+        assert (row["broken %"] > 13) == name.startswith("wrong"), name
 
 
 def test_where_there_is_much_to_find_it_is_found() -> None:
     rows = {
-        row.method: row
+        row["method"]: row
         for row in simulate([STREAM], replace(OPTIONS, repetitions=40), lambda _: None)
     }
     for name, most in (("60 labels", FEW), ("a look after each, 200 at most", MANY)):
-        assert rows[name].threshold_share > 50
-        assert rows[name].broken_share <= 10
-        assert 0 < rows[name].recall <= rows[name].oracle + 0.05
-        assert rows[name].labels <= most
+        assert rows[name]["threshold %"] > 50
+        assert rows[name]["broken %"] <= 10
+        assert 0 < rows[name]["recall"] <= rows[name]["oracle's"] + 0.05
+        assert rows[name]["labels"] <= most
 
 
 def test_unsure_labels_cost_promises_and_break_none() -> None:
-    def anytime(unsure: float) -> MethodRow:
+    def anytime(unsure: float) -> TableRow:
         options = replace(OPTIONS, repetitions=60, unsure=unsure)
         rows = simulate([STREAM], options, lambda _: None)
-        return next(row for row in rows if row.method.startswith("a look"))
+        return next(row for row in rows if row["method"].startswith("a look"))
 
-    assert anytime(0.0).threshold_share > anytime(0.2).threshold_share
-    assert anytime(0.2).broken_share <= 10
+    assert anytime(0.0)["threshold %"] > anytime(0.2)["threshold %"]
+    assert anytime(0.2)["broken %"] <= 10
