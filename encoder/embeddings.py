@@ -4,7 +4,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -118,6 +118,11 @@ MIN_SCORES_FOR_THREADS = 2**20
 SCORES_AT_ONCE = 2**22
 COLUMNS_AT_ONCE = 2**12  # of the other texts, whose vectors are float64
 UNIT_SLACK = 1e-3
+
+
+def threads_for(scores: int) -> AbstractContextManager[None]:
+    """A block in which numpy's products use one thread if there are few scores."""
+    return one_thread() if scores < MIN_SCORES_FOR_THREADS else nullcontext()
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
@@ -246,7 +251,7 @@ class Embeddings:
 
     def _exact_scores(self, other: "Embeddings", right: NDArray[np.float64]) -> F32:
         """Round float64 scores; where their error may change the result, sum in the fixed order."""
-        with one_thread() if len(self) * len(other) < MIN_SCORES_FOR_THREADS else nullcontext():
+        with threads_for(len(self) * len(other)):
             score = self.dense.astype(np.float64) @ right.T  # [n, k]
         score *= 1 - self.mix
         if self.mix:
@@ -260,7 +265,7 @@ class Embeddings:
 
     def _near_scores(self, other: "Embeddings") -> F32:
         """Compute all scores, as exact as float32 products are."""
-        with one_thread() if len(self) * len(other) < MIN_SCORES_FOR_THREADS else nullcontext():
+        with threads_for(len(self) * len(other)):
             score: F32 = self.dense @ other.dense.T  # [n, k]
         if self.mix:
             score *= np.float32(1 - self.mix)

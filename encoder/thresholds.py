@@ -1,24 +1,21 @@
 """Thresholds of articles: the scores that a share of the background reaches."""
 
-from contextlib import nullcontext
-
 import numpy as np
 
 from encoder.embeddings import (
-    MIN_SCORES_FOR_THREADS,
     Background,
     Embeddings,
     is_real,
     refuse_wrong_lengths,
     require_embeddings,
     require_same_model,
+    threads_for,
 )
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores, rounding
 from encoder.score.top import Cut, top_pairs
 from encoder.support.readonly import fixed
-from encoder.support.threads import one_thread
 
 ARTICLES_AT_ONCE = 64  # their scores with a background fit the CPU cache
 # Above 0, the score of a text without words, which matches nothing.
@@ -105,7 +102,7 @@ def _scored_pairs(
     """
     words, mix = articles.lexical, articles.mix
     rows: F32 = np.multiply(articles.dense, 1 - mix, dtype=np.float32)
-    with one_thread() if len(rows) * len(posts) < MIN_SCORES_FOR_THREADS else nullcontext():
+    with threads_for(len(rows) * len(posts)):
         dense: F32 = rows @ posts.dense.T  # [k, n]
     terms = rows.shape[1] + int(np.diff(words.indptr).max(initial=0))
     slack = np.full(len(rows), rounding(terms), np.float32)

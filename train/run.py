@@ -5,7 +5,7 @@ import json
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from train.loop.progress import ProgressLog
 from train.loop.steps import BatchSampler
 from train.loop.trainer import BEST, LAST, LOG, RunFolder, Trainer
 from train.model.encoders import BASELINE_KINDS, Baseline, is_baseline, make_encoder, write_baseline
-from train.model.export import CHECKED_TEXTS, ModelCard, export
+from train.model.export import CHECKED_TEXTS, export
 from train.model.start import StartingPoint, make_start
 from train.recipe import Recipe
 from train.teacher.star import StarTeacher
@@ -183,6 +183,6 @@ def write_result(
         return write_baseline(order.out, baseline, {"dev": figures} | provenance)
     weights = model.weights()
     figures = dev.judge(Siamese.from_weights(weights).eval())
-    card = ModelCard({"dev": figures}, provenance)
-    contents = export(weights, start.vocabulary, start.idf, figures["mix"], background, card)
-    return write_model(order.out, contents)
+    exported = export(weights, start.vocabulary, start.idf, figures["mix"], background)
+    described = replace(exported, metrics={"dev": figures}, provenance=provenance)
+    return write_model(order.out, described)

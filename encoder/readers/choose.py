@@ -5,6 +5,7 @@ import logging
 import os
 from dataclasses import dataclass
 from itertools import pairwise
+from types import ModuleType
 from typing import Protocol
 
 import numpy as np
@@ -69,8 +70,12 @@ def open_backend(model: Model, device: str, threads: int | None) -> tuple[Backen
     kernel = _kernel(model, threads or available_cpus())
     if kernel is not None:  # with one thread it is as fast as a GPU, which waits for the tokens
         return kernel, "kernel"
-    gpu = _gpu(model, threads) if device == "auto" and cuda_present() else None
-    return gpu or _torch(model, "cpu", threads), "torch"
+    if device == "auto" and cuda_present():
+        try:
+            return _torch(model, "cuda", threads), "torch"
+        except Exception as error:  # noqa: BLE001 - a driver can fail in any way
+            log.warning("the GPU is not used, the CPU runs instead: %s", one_line(str(error)))
+    return _torch(model, "cpu", threads), "torch"
 
 
 def refuse_device(device: str) -> None:
@@ -96,18 +101,24 @@ def _star_reader(star: Star, path: str) -> StarReader:
             ) from None
 
         return StarOnnx(star.weights)
+    device = path.removeprefix("torch-")
+    torch = _import_torch(device)
+    from encoder.readers.star_torch import StarTorch
+
+    return StarTorch(star.weights, device, torch.float32)
+
+
+def _import_torch(device: str) -> ModuleType:
+    """PyTorch, where it is installed for this device."""
     try:
         import torch
     except ImportError:
         raise DeviceError(
-            "device: cuda needs PyTorch, which is not installed; pip install 'newsift[gpu]'"
+            f"device: {device} needs PyTorch, which is not installed; pip install 'newsift[gpu]'"
         ) from None
-    if not torch.cuda.is_available():
+    if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("device: PyTorch here is a CPU build; install its CUDA build or use cpu")
-
-    from encoder.readers.star_torch import StarTorch
-
-    return StarTorch(star.weights, path.removeprefix("torch-"), torch.float32)
+    return torch
 
 
 def cuda_present() -> bool:
@@ -131,11 +142,10 @@ def cuda_present() -> bool:
 
 def check_error(backend: Backend, model: Model) -> float:
     """The largest distance between a stored unit vector and the backend's."""
-    return max(_error(backend, check) for check in (model.check, model.article_check))
-
-
-def _error(backend: Backend, check: SelfCheck) -> float:
-    return distance(backend.forward(check.ids, check.offsets, check.side), check.vectors)
+    return max(
+        distance(backend.forward(check.ids, check.offsets, check.side), check.vectors)
+        for check in (model.check, model.article_check)
+    )
 
 
 def distance(vectors: F32, exact: F32) -> float:
@@ -143,15 +153,6 @@ def distance(vectors: F32, exact: F32) -> float:
     gap = unit_rows(vectors) - unit_rows(exact)  # [texts, d]
     worst = float(np.sqrt((gap**2).sum(axis=1)).max())
     return worst if np.isfinite(worst) else float("inf")
-
-
-def _gpu(model: Model, threads: int | None) -> Backend | None:
-    """Open the GPU; log a warning and return None if PyTorch cannot use it."""
-    try:
-        return _torch(model, "cuda", threads)
-    except Exception as error:  # noqa: BLE001 - a driver can fail in any way
-        log.warning("the GPU is not used, the CPU runs instead: %s", one_line(str(error)))
-        return None
 
 
 def _kernel(model: Model, threads: int) -> Backend | None:
@@ -173,17 +174,9 @@ def _kernel(model: Model, threads: int) -> Backend | None:
 
 
 def _torch(model: Model, device: str, threads: int | None) -> Backend:
-    try:
-        import torch
-    except ImportError:
-        raise DeviceError(
-            f"device: {device} needs PyTorch, which is not installed; pip install 'newsift[gpu]'"
-        ) from None
-
+    torch = _import_torch(device)
     from encoder.readers.torch_backend import TorchBackend
 
-    if device == "cuda" and not torch.cuda.is_available():
-        raise DeviceError("device: PyTorch here is a CPU build; install its CUDA build or use cpu")
     if threads is not None:
         torch.set_num_threads(threads)
     backend = TorchBackend(model.weights, device)

@@ -1,5 +1,7 @@
 """A small model with everything a real one has, for tests that need a whole model."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
@@ -12,7 +14,7 @@ from encoder.readers.choose import Readers
 from encoder.readers.torch_backend import TorchBackend
 from encoder.score.lexical import SLOTS, Idf
 from encoder.text.vocabulary import WordPiece
-from train.model.export import ModelCard, export
+from train.model.export import export
 
 WORDS = (
     *("storm", "flood", "river", "city", "police", "fire", "match", "game", "cat", "music"),
@@ -50,8 +52,8 @@ def small_model(
         Idf(np.random.default_rng(seed).uniform(0.5, 9, SLOTS).astype(np.float32)) if mix else None
     )
     weights = random_weights(config, len(LINES), seed)
-    card = ModelCard({"note": 1}, {})
-    return export(weights, WordPiece.from_lines(LINES), idf, mix, background(), card)
+    model = export(weights, WordPiece.from_lines(LINES), idf, mix, background())
+    return replace(model, metrics={"note": 1})
 
 
 def torch_readers(model: Model) -> Readers:

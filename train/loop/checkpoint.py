@@ -1,6 +1,7 @@
 """Checkpoints: written atomically, in safetensors, so that reading one runs no code of it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
+from torch.optim import Optimizer
 
 from encoder.errors import InputError
 from encoder.support.files import write_atomically
 
 FORMAT = "newsift.checkpoint/1"
+OPTIMIZER = "adam/"  # a prefix of names
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,26 @@ class Checkpoint:
             raise InputError(
                 f"{file}: cannot be read; remove it to start again ({error})"
             ) from error
+
+
+def select_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Select tensors by a prefix of their names, and remove the prefix."""
+    return {name[len(prefix) :]: x for name, x in tensors.items() if name.startswith(prefix)}
+
+
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """What an optimizer knows of each parameter, by names for a checkpoint."""
+    return {
+        f"{OPTIMIZER}{number}/{key}": value
+        for number, state in optimizer.state_dict()["state"].items()
+        for key, value in state.items()
+    }
+
+
+def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Set an optimizer to its state in a checkpoint."""
+    state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
+    for name, value in select_prefix(tensors, OPTIMIZER).items():
+        number, _, key = name.partition("/")
+        state[int(number)][key] = value
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": dict(state)})

@@ -1,7 +1,7 @@
 """The training loop: steps, evaluation on dev, averaging, checkpoints and resuming."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,12 @@ from torch import Tensor, nn
 
 from encoder.errors import InputError
 from encoder.support.files import write_atomically
-from train.loop.checkpoint import Checkpoint
+from train.loop.checkpoint import (
+    Checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    select_prefix,
+)
 from train.loop.progress import Pace, ProgressLog
 from train.loop.steps import Step
 from train.loop.token_rows import TABLES, TokenTable
@@ -151,8 +156,7 @@ class Trainer:
     def _save(self) -> None:
         """Write a checkpoint."""
         tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
-        for i, state in self._adam.state_dict()["state"].items():
-            tensors |= {f"adam/{i}/{key}": value for key, value in state.items()}
+        tensors |= optimizer_tensors(self._adam)
         tensors |= {f"average/{name}": value for name, value in self._average.items()}
         for name, rows in self._table.optimizers.items():
             tensors |= {f"{name}/first": rows.first, f"{name}/second": rows.second}
@@ -186,11 +190,7 @@ class Trainer:
     def _restore(self, last: Checkpoint) -> None:
         self.progress = RunProgress(**last.values["progress"])
         self.model.load_state_dict(select_prefix(last.tensors, "model/"))
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in select_prefix(last.tensors, "adam/").items():
-            number, _, key = name.partition("/")
-            state.setdefault(int(number), {})[key] = value
-        self._adam.load_state_dict(self._adam.state_dict() | {"state": state})
+        restore_optimizer(self._adam, last.tensors)
         average = select_prefix(last.tensors, "average/")
         self._average = {name: value.to(self._table.device) for name, value in average.items()}
         for name, rows in self._table.optimizers.items():
@@ -214,8 +214,3 @@ def schedule(steps: Steps, number: int) -> float:
     """The factor of the rate: warm-up, and linear decay to zero."""
     rise = min(1.0, (number + 1) / steps.warm_up) if steps.warm_up else 1.0
     return rise * (1 - number / steps.count if steps.decay else 1.0)
-
-
-def select_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Select tensors by a prefix of their names, and remove the prefix."""
-    return {name[len(prefix) :]: x for name, x in tensors.items() if name.startswith(prefix)}

@@ -1,9 +1,8 @@
 """Make a model from weights: rounding, background, self-check."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,22 +22,14 @@ CHECKED_TEXTS = 64
 TOKENS_AT_ONCE = 2**13
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCard:
-    """What a model directory says of its model."""
-
-    metrics: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-
-
 def export(
     weights: Weights,
     vocabulary: Vocabulary,
     idf: Idf | None,
     mix: float,
     background: Sequence[str],
-    card: ModelCard,
 ) -> Model:
+    """The model, of which its directory says nothing yet."""
     if len(background) < CHECKED_TEXTS:
         raise InputError(f"background: {len(background)} posts are too few; give some thousands")
     config = weights.config
@@ -56,8 +47,6 @@ def export(
         background=Background(read, replace(read, skimmed=True)),
         check=SelfCheck(ids, offsets, vectors(reference.double(), ids, offsets), Side.POST),
         article_check=article_check(reference, tokens.ids),
-        metrics=card.metrics,
-        provenance=card.provenance,
     )
 
 

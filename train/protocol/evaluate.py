@@ -137,7 +137,7 @@ def installed_peers(
     scorers: dict[str, Scorer] = {"BM25": peers.bm25}
     training = training_text(data)
     if training:
-        scorers["TF-IDF, idf of the training text"] = peers.tf_idf(peers.counted_idf(training))
+        scorers["TF-IDF, idf of the training text"] = peers.tf_idf(training)
     else:
         log.line(f"newsift: no TF-IDF by the training text: {data} holds none")
     try:

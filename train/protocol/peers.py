@@ -92,8 +92,9 @@ def baseline(peer: Baseline, device: str = "auto", mix: float | None = None) -> 
     return score
 
 
-def tf_idf(idf: Idf) -> Scorer:
-    """Cosine of (1 + log tf)·idf."""
+def tf_idf(training: Iterable[str]) -> Scorer:
+    """Cosine of (1 + log tf)·idf, with the idf of the training texts."""
+    idf = Idf.fit(map(split, training))
 
     def weigh(text: str) -> dict[int, float]:
         return {at: (1 + log(tf)) * float(idf.table[at]) for at, tf in words(text).items()}
@@ -150,11 +151,6 @@ def words(text: str) -> Counter[int]:
     counts = Counter(map(slot, split(text)))
     counts.pop(NO_SLOT, None)
     return counts
-
-
-def counted_idf(texts: Iterable[str]) -> Idf:
-    """Fit the idf on these texts."""
-    return Idf.fit(map(split, texts))
 
 
 def sparse(weights: "Iterable[dict[int, float] | Counter[int]]") -> SparseRows:

@@ -32,7 +32,12 @@ from train.data.blocks import blocks_of
 from train.data.corpus import read_corpus
 from train.data.readers import SkippedRows
 from train.loop.bf16 import bf16_autocast
-from train.loop.checkpoint import Checkpoint
+from train.loop.checkpoint import (
+    Checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    select_prefix,
+)
 from train.transformer.bridge import bridge_after, fit_bridge
 from train.transformer.mpnet import (
     BATCH_TOKENS,
@@ -274,22 +279,13 @@ class StarTraining:
 
     def save(self, file: Path) -> None:
         tensors = {f"model/{name}": value for name, value in self.star.state_dict().items()}
-        for number, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adam/{number}/{key}": value for key, value in state.items()}
+        tensors |= optimizer_tensors(self.optimizer)
         values = {"step": self.step, "settings": self.star.settings.as_dict()}
         Checkpoint(tensors, values).write(file)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        tensors = checkpoint.tensors
-        model = {n.removeprefix("model/"): x for n, x in tensors.items() if n.startswith("model/")}
-        self.star.load_state_dict(model)
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            if name.startswith("adam/"):
-                _, number, key = name.split("/")
-                state.setdefault(int(number), {})[key] = value
-        values: dict[str, Any] = self.optimizer.state_dict()
-        self.optimizer.load_state_dict(values | {"state": state})
+        self.star.load_state_dict(select_prefix(checkpoint.tensors, "model/"))
+        restore_optimizer(self.optimizer, checkpoint.tensors)
         self.step = int(checkpoint.values["step"])
 
 

@@ -25,7 +25,7 @@ from train.protocol.metrics import (
     r_precisions,
     recall_figure,
 )
-from train.protocol.peers import Scorer, bm25, counted_idf, tf_idf, transformer
+from train.protocol.peers import Scorer, bm25, tf_idf, transformer
 from train.teacher.minilm import CHUNK_WORDS, chunks, readable
 
 
@@ -188,11 +188,11 @@ def test_tf_idf_equals_scikit_learn(counted: list[str] | None) -> None:
     vectorizer.idf_ = vectorizer.idf_ - 1  # scikit-learn adds one to each idf, the formula does not
     expected = (vectorizer.transform(POSTS) @ vectorizer.transform(texts).T).toarray()
     if counted is None:
-        assert np.allclose(scores(tf_idf(counted_idf([*POSTS, *texts]))), expected, atol=1e-6)
+        assert np.allclose(scores(tf_idf([*POSTS, *texts])), expected, atol=1e-6)
     else:
         # words that were not counted have an idf for us and no place for scikit-learn
         countable = [all(w in vocabulary for w in words(t)) for t in POSTS]
-        result = scores(tf_idf(counted_idf(counted)))
+        result = scores(tf_idf(counted))
         assert np.array_equal(result[countable] > 0, expected[countable] > 0)
 
 

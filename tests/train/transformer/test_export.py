@@ -9,7 +9,6 @@ from tests.encoder.small_model import small_model
 from tests.encoder.small_transformer import write_run
 from tests.train.data_folder import training_folder
 from train.data.readers import SkippedRows
-from train.model.export import ModelCard
 from train.model.export import export as export_model
 from train.run import read_background_posts
 from train.transformer import export
@@ -21,8 +20,7 @@ def test_a_run_becomes_a_model_that_reads_by_its_star(
     monkeypatch.setattr(export, "DEV_TEXTS", 20)
     data = training_folder(tmp_path / "data")
     posts, base = read_background_posts(data, SkippedRows()), small_model()
-    card = ModelCard({}, {})
-    skim = export_model(base.weights, base.vocabulary, base.idf, base.mix, posts, card)
+    skim = export_model(base.weights, base.vocabulary, base.idf, base.mix, posts)
     write_model(tmp_path / "skim", skim)
     write_run(tmp_path / "star")
 
