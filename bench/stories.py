@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import encoder
-from bench.measure import Report, ResultTable
+from bench.measure import Cell, Report, ResultTable
 from encoder.embeddings import Embeddings
 from encoder.score.lexical import SLOTS, SparseRows
 from train.data.readers import SkippedRows, crisis_posts, reports
@@ -38,29 +38,6 @@ Matrix = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-class PairShares(NamedTuple):
-    """The shares of pairs of one event's matches that reach a score, by kind of pair."""
-
-    event: str
-    threshold: float
-    retweets: float | None
-    same: float | None
-    near: float | None
-    unlike: float | None
-    random: float
-
-
-class GroupFigures(NamedTuple):
-    """The quality of the groups of an event's matches."""
-
-    event: str
-    matches: int
-    groups: int
-    largest: int
-    together: float | None
-    unlike: float | None
-
-
 class TextPairs(NamedTuple):
     """All pairs of an event's matches: their scores and kinds."""
 
@@ -73,7 +50,7 @@ class TextPairs(NamedTuple):
 
 def measure_stories(data: Path, model: str, reader: Reader, report: Report) -> list[ResultTable]:
     """The pairs of matches by score, and the groups as a worker makes them."""
-    shares, groups, sizes = list[PairShares](), list[GroupFigures](), Counter[str]()
+    shares, groups, sizes = list[Sequence[Cell]](), list[Sequence[Cell]](), Counter[str]()
     with encoder.load(model, device="cpu") as enc:
         for event, texts, vectors in matches_by_event(enc, data, reader):
             report(f"{event}: {len(texts):,} matches")
@@ -130,23 +107,23 @@ def pairs_of(texts: Sequence[str], vectors: Embeddings) -> TextPairs:
     )
 
 
-def judge(event: str, pairs: TextPairs, threshold: float) -> PairShares:
-    """Which pairs reach a score, in per cent of their kind."""
+def judge(event: str, pairs: TextPairs, threshold: float) -> Sequence[Cell]:
+    """Which pairs reach a score, in per cent of their kind: the cells of HEADER."""
     reach = pairs.score >= np.float32(threshold)
     retweets, same = percent(reach[pairs.retweet]), percent(reach[pairs.same])
     near, unlike = percent(reach[pairs.near]), percent(pairs.unlike[reach])
-    return PairShares(event, threshold, retweets, same, near, unlike, 1e6 * float(reach.mean()))
+    return event, threshold, retweets, same, near, unlike, 1e6 * float(reach.mean())
 
 
-def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> GroupFigures:
-    """Group the matches in order, and count the pairs that share a group."""
+def judge_groups(event: str, pairs: TextPairs, vectors: Embeddings) -> Sequence[Cell]:
+    """Group the matches in order, and count the pairs that share a group: the cells of GROUPS."""
     keys = [StoryKey(str(number), frozenset([event])) for number in range(len(vectors))]
     names = np.array([int(story.match_id) for story in StoryGroups().place(keys, vectors)])
     first, second = np.triu_indices(len(names), 1)
     together = names[first] == names[second]
     sizes = Counter(names.tolist()).values()
     shares = percent(together[pairs.near]), percent(pairs.unlike[together])
-    return GroupFigures(event, len(names), len(sizes), max(sizes), *shares)
+    return event, len(names), len(sizes), max(sizes), *shares
 
 
 def percent(holds: Bools) -> float | None:

@@ -5,7 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.stories import NEAR, THRESHOLDS, UNLIKE, judge, pairs_of, plain_words, shared_shingles
+from bench.stories import (
+    HEADER,
+    NEAR,
+    THRESHOLDS,
+    UNLIKE,
+    judge,
+    pairs_of,
+    plain_words,
+    shared_shingles,
+)
 from tests.train.data_folder import write
 from tests.worker.fake_command import Command
 from tests.worker.small_encoder import small_encoder
@@ -43,14 +52,14 @@ def test_pairs_are_of_the_kinds_that_they_are_by_eye() -> None:
     scores = vectors.similarity(vectors)
     for cut in THRESHOLDS:
         reach = [pair for pair in names if scores[pair] >= np.float32(cut)]
-        row = judge("e", pairs, cut)
-        assert row.near == pytest.approx(100 * len(kinds["near"] & set(reach)) / 6)
-        assert row.random == pytest.approx(1e6 * len(reach) / len(names))
+        row = dict(zip(HEADER, judge("e", pairs, cut), strict=True))
+        assert row["near copies %"] == pytest.approx(100 * len(kinds["near"] & set(reach)) / 6)
+        assert row["random ppm"] == pytest.approx(1e6 * len(reach) / len(names))
         unlike = [
             pair for pair in reach
             if shared_shingles([plain_words(TEXTS[at]) for at in pair])[0, 1] < UNLIKE
         ]  # fmt: skip
-        assert row.unlike == pytest.approx(100 * len(unlike) / len(reach))
+        assert row["unlike %"] == pytest.approx(100 * len(unlike) / len(reach))
     assert 0 < UNLIKE < NEAR < 1
 
 

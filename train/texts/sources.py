@@ -45,17 +45,14 @@ class Clones:
 
     def read_all(self, source: TextSource, path: str) -> Iterator[tuple[str, bytes]]:
         """Every file that a path with `*` matches, with its own path."""
-        archive = git(self._clone(source), "archive", source.commit, path)
+        clone = self._folder / source.repo.replace("/", "+")
+        if not clone.is_dir():
+            self._fetch(source, clone)
+        archive = git(clone, "archive", source.commit, path)
         with tarfile.open(fileobj=BytesIO(archive)) as members:
             for member in members:
                 if member.isfile() and (file := members.extractfile(member)):
                     yield member.name, file.read()
-
-    def _clone(self, source: TextSource) -> Path:
-        clone = self._folder / source.repo.replace("/", "+")
-        if not clone.is_dir():
-            self._fetch(source, clone)
-        return clone
 
     def _fetch(self, source: TextSource, clone: Path) -> None:
         """Fetch only this commit; git loads a file when it is read, or all where `*` is used."""

@@ -32,11 +32,6 @@ BATCH_TOKENS = 2048
 WIDTH, LAYERS = 768, 12
 
 
-def teacher_folder() -> Path:
-    """The folder of the teacher's vectors, in newsift's cache."""
-    return cache_root() / "teacher-mpnet"
-
-
 def mpnet_folder() -> Path:
     """The folder of MPNet's files in newsift's cache, unpacked at the first call."""
     folder = cache_root() / "mpnet"

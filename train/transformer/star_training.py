@@ -118,7 +118,7 @@ def aligned_axes(axes: Tensor, teacher: Tensor, star: Tensor) -> Tensor:
 
 
 def read_taught_texts(
-    data: Path, cache: Path | None, dim: int, begun: StarTransformer | None = None
+    data: Path, cache: Path | None, dim: int, begun: StarTransformer | None
 ) -> tuple[TaughtTexts, Tensor]:
     """The texts that the teacher has read, and the axes on which its vectors lie.
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import click
 import torch
 
+from encoder.support.files import cache_root
 from train.command import run_command
 from train.data.corpus import Corpus, read_corpus
 from train.data.readers import SkippedRows, share
 from train.teacher.minilm import chunks, readable
 from train.teacher.store import VectorStore
-from train.transformer.mpnet import WIDTH, Mpnet, teacher_folder
+from train.transformer.mpnet import WIDTH, Mpnet
 
 CHUNK_WORDS = 90  # some 125 word pieces of English news
 CHUNKS = 3  # of an article
@@ -49,7 +50,8 @@ def main(data: Path, cache: Path | None, threads: int, device: str) -> None:
 
 
 def open_store(cache: Path | None) -> VectorStore:
-    return VectorStore(cache or teacher_folder(), WIDTH)
+    """The teacher's vectors in this folder, or in newsift's cache."""
+    return VectorStore(cache or cache_root() / "teacher-mpnet", WIDTH)
 
 
 def taught_texts(corpus: Corpus) -> list[str]:
