@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -20,14 +20,14 @@ from encoder.model_directory import Model, read_model
 from encoder.readers.choose import Readers, open_readers
 from encoder.readers.star_chunks import Spread
 from encoder.readers.star_texts import StarTexts
-from encoder.score.lexical import NO_SLOT, SparseRows
+from encoder.score.lexical import SparseRows
 from encoder.support.jit import announce_first_start
 from encoder.support.memory import return_free_memory
 from encoder.support.named import MODELS, model_directory
 from encoder.support.readonly import frozen
 from encoder.support.threads import PerProcess, ThreadPool
 from encoder.text.clean import POST_CHARS, POST_TOKENS, Article, validate_texts
-from encoder.text.tokenizer import Tokenizer, Tokens, Word
+from encoder.text.tokenizer import Tokenizer, Tokens
 from encoder.thresholds import match_thresholds, thresholds
 
 BLOCK = 4096  # texts per thread
@@ -37,13 +37,6 @@ MIN_LETTERS_PER_THREAD = 30_000  # about two milliseconds; below it a second thr
 ERROR_MARGIN = 2  # other texts may be farther off than those of the model's check
 CUT = ("…", 0.0)
 T = TypeVar("T", bound=Article)
-
-
-class Explaining(NamedTuple):
-    """What explains the vectors of one reader, and the words that it reads."""
-
-    tokenizer: Tokenizer
-    explainer: Explainer
 
 
 class Encoder:
@@ -200,8 +193,7 @@ class Encoder:
         the approximate vector or score.
         """
         if articles is None:
-            how = self._explaining(skim)
-            return how.explainer.attention(how.tokenizer.words(text, Side.POST))
+            return self._explainer(skim).attention(text)
         count = len(require_embeddings("articles", articles))
         if k not in range(count):
             raise InputError(f"k: {k!r} is not the number of one of {count} articles, from 0")
@@ -216,28 +208,23 @@ class Encoder:
         skim: bool = False,
     ) -> list[list[tuple[str, float]]]:  # fmt: skip
         """Each word's contribution, for pairs of post and article indices, without the rest."""
-        how = self._explaining(skim)
-        words = [how.tokenizer.words(text, Side.POST) for text in texts]
-        return how.explainer.contributions(words, articles, pairs)
+        return self._explainer(skim).contributions(texts, articles, pairs)
 
     def compile_explanations(self) -> None:
         """Compile the explanation code, so that the first match does not wait for it."""
-        word = Word("", (0,), NO_SLOT, 0.0)
         for skim in (False, True):
-            how = self._explaining(skim)
-            how.explainer.contributions([[word]], self.background.read[:1], [(0, 0)])
+            self.contributions(["a"], self.background.read[:1], [(0, 0)], skim)
 
-    def _explaining(self, skim: bool) -> "Explaining":
+    def _explainer(self, skim: bool) -> Explainer:
         self._refuse_closed()
         if skim or self._star is None:
-            return self._explaining_skim
-        return Explaining(self._star.tokenizer, Explainer(self._star, POST_TOKENS))
+            return self._skim_explainer
+        return Explainer(self._star.tokenizer, self._star, POST_TOKENS)
 
     @cached_property
-    def _explaining_skim(self) -> "Explaining":
+    def _skim_explainer(self) -> Explainer:
         reader = explaining_reader(self.model.weights, self._backend)
-        explainer = Explainer(reader, self.model.weights.config.post_tokens)
-        return Explaining(self._tokenizer, explainer)
+        return Explainer(self._tokenizer, reader, self.model.weights.config.post_tokens)
 
     def _refuse_closed(self) -> None:
         if self._closed:

@@ -13,7 +13,7 @@ from encoder.model.weights import F32, I32, I64, Weights
 from encoder.readers.gated_mean import GatedMeanKernel
 from encoder.score.lexical import RowArrays, post_rows
 from encoder.support.jit import jit
-from encoder.text.tokenizer import Word
+from encoder.text.tokenizer import Tokenizer, Word
 
 F64 = NDArray[np.float64]
 Parts = list[tuple[str, float]]
@@ -140,29 +140,28 @@ def explaining_reader(weights: Weights, backend: object) -> Reader:
 class Explainer:
     """The attention on each word of a post, and its contribution to a score."""
 
-    def __init__(self, reader: Reader, cap: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, reader: Reader, cap: int) -> None:
         """`cap` is the number of a post's tokens that are read."""
-        self._reader, self._cap = reader, cap
+        self._tokenizer, self._reader, self._cap = tokenizer, reader, cap
 
-    def attention(self, words: Sequence[Word]) -> Parts:
+    def attention(self, text: str) -> Parts:
         """Return each word in reading order with its share of the attention."""
+        words = self._tokenizer.words(text, Side.POST)
         ids = np.array(self._ids(words), np.int32)
         shares = iter(self._reader.attention(ids, Side.POST).tolist())
         return [(word.text, sum(islice(shares, len(word.ids)))) for word in words]
 
     def contributions(
-        self,
-        texts: Sequence[Sequence[Word]],
-        articles: Embeddings,
-        pairs: Sequence[tuple[int, int]],
+        self, texts: Sequence[str], articles: Embeddings, pairs: Sequence[tuple[int, int]]
     ) -> list[Parts]:
         """Return each word's contribution for pairs of post and article, without the biases.
 
         Within a block of pairs, every post is read once.
         """
+        words = [self._tokenizer.words(text, Side.POST) for text in texts]
         parts: list[Parts] = []
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
-            parts += self._block(texts, articles, pairs[start : start + PAIRS_AT_ONCE])
+            parts += self._block(words, articles, pairs[start : start + PAIRS_AT_ONCE])
         return parts
 
     def _block(
