@@ -72,12 +72,22 @@ def deduplicate(candidates: Iterable[CandidateT]) -> list[CandidateT]:
     return list(firsts.values())
 
 
-def draw_order(
-    matches: Iterable[CandidateT], nonce: str = "", certify: bool = True
-) -> list[CandidateT]:
-    """The distinct matches whose labels certify, or may train, in the order of the draw."""
-    half = (match for match in deduplicate(matches) if is_certify_post(match.post_id) == certify)
-    return sorted(half, key=lambda match: draw_key(match.post_id, nonce))
+def draw_halves(
+    matches: Iterable[CandidateT], nonce: str = ""
+) -> tuple[list[CandidateT], list[CandidateT]]:
+    """The distinct matches in the order of the draw: whose labels certify, and may train."""
+    certify: list[CandidateT] = []
+    train: list[CandidateT] = []
+    for match in deduplicate(matches):
+        (certify if is_certify_post(match.post_id) else train).append(match)
+    for half in (certify, train):
+        half.sort(key=lambda match: draw_key(match.post_id, nonce))
+    return certify, train
+
+
+def draw_order(matches: Iterable[CandidateT], nonce: str = "") -> list[CandidateT]:
+    """The distinct matches whose labels certify, in the order of the draw."""
+    return draw_halves(matches, nonce)[0]
 
 
 def draw_from_all(posts: Iterable[Post], nonce: str, most: int) -> tuple[list[Post], int]:
@@ -148,8 +158,7 @@ class CertifyQueue:
     ) -> None:
         """`proven` is a threshold that was proven before."""
         nonce = name.nonce if name else ""
-        self._order = draw_order(matches, nonce)
-        self._training = draw_order(matches, nonce, certify=False)
+        self._order, self._training = draw_halves(matches, nonce)
         self._matches, self._name = len(matches), name
         scores = [match.score for match in self._order]
         self._cuts = FrozenCuts(scores, precision, confidence, proven)

@@ -12,7 +12,9 @@ all.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from itertools import chain, pairwise, repeat
+from json.encoder import encode_basestring
 from secrets import token_hex
 from threading import Lock
 from typing import Self
@@ -47,8 +49,9 @@ MAX_PRIORITY = np.iinfo(np.uint64).max
 
 
 def draw_key(post_id: PostId, nonce: str = "") -> str:
-    """64 hex digits; posts are drawn in their order."""
-    return json_digest([nonce, *post_id] if nonce else list(post_id))
+    """64 hex digits, the digest of a list in JSON; posts are drawn in their order."""
+    names = map(encode_basestring, (nonce, *post_id) if nonce else post_id)
+    return sha256(f"[{','.join(names)}]".encode()).hexdigest()
 
 
 def is_control_read(post: Post, nonce: str) -> bool:

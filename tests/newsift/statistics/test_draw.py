@@ -40,6 +40,13 @@ def test_the_key_is_the_hash_of_the_platform_and_the_id() -> None:
     assert draw_key(("bluesky", "é1")) == hashlib.sha256(written.encode()).hexdigest()
 
 
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.text("ab"))
+def test_the_key_of_any_id_is_the_hash_of_a_list_in_json(name: str, nonce: str) -> None:
+    names = [nonce, "x", name] if nonce else ["x", name]
+    written = json.dumps(names, ensure_ascii=False, separators=(",", ":"))
+    assert draw_key(("x", name), nonce) == hashlib.sha256(written.encode()).hexdigest()
+
+
 def test_the_order_of_arrival_does_not_matter() -> None:
     drawn = draw_order(MANY)
     assert draw_order(MANY[::-1]) == drawn
