@@ -13,7 +13,8 @@ from newsift.desk.api import Action, get_endpoint, post_endpoint
 from newsift.desk.seed_editor import Removal, etag_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
-from newsift.files.articles import WebPage, rejection_reason
+from newsift.files.article_checks import rejection_reason
+from newsift.files.articles import WebPage
 from newsift.files.read import DASH
 from newsift.operations.model_context import draft_thresholds, heaviest_words, thresholds_of
 from newsift.operations.seed_drafts import (

@@ -3,22 +3,24 @@ from pathlib import Path
 import pytest
 
 from encoder.errors import InputError
-from newsift.files.articles import (
+from newsift.files.article_checks import (
     MIN_ARTICLE_WORDS,
-    Article,
-    WebPage,
-    article_from,
     count_words,
-    decode_page,
-    extract_in_process,
     known_share,
     known_words,
     other_language,
-    read_article,
-    read_page,
     rejection_reason,
     remove_notices,
     too_few_words,
+)
+from newsift.files.articles import (
+    Article,
+    WebPage,
+    article_from,
+    decode_page,
+    extract_in_process,
+    read_article,
+    read_page,
 )
 from tests.newsift.files.articles.saved_pages import (
     HEADLINES,
