@@ -96,6 +96,7 @@ def _text(number: int, value: str) -> bytes:
 
 
 def _message(number: int, pieces: Pieces) -> Pieces:
+    """A field that holds another message."""
     return [_key(number, 2) + _varint(sum(map(len, pieces))), *pieces]
 
 

@@ -43,7 +43,7 @@ GROUPS = {
         "status": "Show workers, lag, seeds and rates.",
     },
     "Judge": {
-        "labels": "Judge whether posts are on an event; notes; list, export and import labels.",
+        "labels": "Judge posts; list, export and import labels; write down what counts as on.",
         "events": "Show and make the profiles that events learn.",
         "estimate": "Count the posts on an event by day or hour, with intervals.",
     },

@@ -1,4 +1,4 @@
-"""`newsift labels`: judge posts at a terminal; notes; list, export and import labels."""
+"""`newsift labels`: judge posts at a terminal; write notes; list, export and import labels."""
 
 import shlex
 import sys
@@ -67,7 +67,7 @@ EVENT = click.option("--event", metavar="NAME", help="Only of this event.")
 
 @click.group(cls=CommandGroup)
 def labels() -> None:
-    """Judge whether posts are on an event; list, export and import labels."""
+    """Judge posts; list, export and import labels; write down what counts as on."""
 
 
 @labels.command()

@@ -69,15 +69,14 @@ def as_message(post: SamplePost) -> bytes:
     kind, cards = BLUESKY_POSTS, [post.card] if post.card else []
     keys = [f"3_{number}" for number in range(len(post.alt))]
     addresses = [{"expanded_url": link} for link in post.links]
+    addresses += [card | {"expanded_url": card["url"]} for card in cards]
     anchors = "".join(f'<p><a href="{escape(link)}">{escape(link)}</a></p>' for link in post.links)
     forms: tuple[dict[str, Any], ...] = (
         {
             "data": {
                 "id": str(FIRST_X_ID + post.id), "text": post.text, "author_id": "7",
                 "created_at": POST_TIME, "attachments": {"media_keys": keys},
-                "entities": {
-                    "urls": [*addresses, *(card | {"expanded_url": card["url"]} for card in cards)],
-                },
+                "entities": {"urls": addresses},
             },
             "includes": {
                 "users": [{"id": "7", "username": "sample"}],

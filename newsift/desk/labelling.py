@@ -77,7 +77,7 @@ class DrawOrigin:
     period: int = 0  # of a file: the pass over its posts
     replaced_because: str = ""  # empty if it replaced no other queue
     messages: Sequence[str] = ()  # warnings
-    clock_s: float = 0.0  # by the clock of the queues
+    clock_s: float = 0.0  # when, by the clock of the queues
 
 
 class LabelSession:

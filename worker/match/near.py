@@ -49,7 +49,10 @@ MAX_PRIORITY = np.iinfo(np.uint64).max
 
 
 def draw_key(post_id: PostId, nonce: str = "") -> str:
-    """64 hex digits, the digest of a list in JSON; posts are drawn in their order."""
+    """64 hex digits; posts are drawn in their order.
+
+    It is the `json_digest` of a list, in half of its time: each match of an event is drawn.
+    """
     names = map(encode_basestring, (nonce, *post_id) if nonce else post_id)
     return sha256(f"[{','.join(names)}]".encode()).hexdigest()
 

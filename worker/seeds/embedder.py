@@ -101,7 +101,7 @@ class SeedEmbedder:
         self._digest_rows: dict[str, tuple[SeedOrProfile, str]] = {}  # by id
 
     def for_another_set(self) -> Self:
-        """One with the same thresholds and background, which takes half the memory of two."""
+        """An embedder without seeds, which shares the background and the thresholds of this one."""
         other = copy(self)
         other._forget()
         return other

@@ -237,7 +237,8 @@ def write_note(desk: Desk, request: NoteAction) -> None:
     if request.seen != (last.at if last else ""):
         raise InputError("note: somebody has changed it since you began; look at it again")
     if text := request.note.strip():
-        note = parse_note(Note(text, request.event, request.by, now_text()).value)
+        note = Note(text, request.event, request.by, now_text())
+        note = parse_note(note.value, desk.config.limits)
         desk.queues.labels.publish(note.key, note.value)
     elif last is not None:
         desk.queues.labels.publish(last.key, None)

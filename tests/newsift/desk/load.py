@@ -61,7 +61,8 @@ def main() -> None:
 def send_matches(place: Place, events: list[str], count: int) -> None:
     dice, now = random.Random(0), int(time.time() * 1000)
     for begin in range(0, count, SENT_AT_ONCE):
-        rows = [match(dice, number, now, events) for number in range(begin, begin + SENT_AT_ONCE)]
+        numbers = range(begin, min(begin + SENT_AT_ONCE, count))
+        rows = [match(dice, number, now, events) for number in numbers]
         place.send("matches", *((row["post"]["id"], row) for row in rows))
 
 

@@ -67,7 +67,12 @@ def test_what_counts_as_on_is_written_down_for_both_judges(
     for page in (ann, ben):
         expect(page.get_by_text("rain, not funny jokes")).to_be_visible()
         expect_post(page, ORDER[0])  # no letter of the note was an answer
-    assert place.values("labels")[-1]["by"] == "ann"
+    note = place.values("labels")[-1]
+    assert note["by"] == "ann"
+    place.send("labels", ('["storm"]', note | {"note": "<b>turned</b> \u202e", "by": "<i>eve"}))
+    for page in (ann, ben):
+        expect(page.get_by_text("<b>turned</b> ⟨U+202E⟩")).to_be_visible()
+        expect(page.get_by_text("<i>eve")).to_be_visible()
 
 
 def test_a_post_that_is_deleted_leaves_the_question_and_its_text_the_list(

@@ -89,10 +89,10 @@ function Note({ event, note, isFixed }) {
   const title = note ? "Change it" : "Write down what counts as on";
   const begin = html`<${Button} run=${() => setDraft({ text: note?.text ?? "", seen })}>${title}<//>`;
   const written = note && html`<h3>What counts as on</h3>
-    <p class="quoted" dir="auto">${note.text}</p>
+    <p>${quoted(note.text)}</p>
     <p class="quiet">${name(note.by)}, <${Time} at=${note.at} /></p>`;
   if (!draft) return html`${written}${!isFixed && html`<p>${begin}</p>`}`;
-  const changed = html`Somebody has changed it since you began: “${name(note?.text ?? "")}”
+  const changed = html`Somebody has changed it since you began: “${quoted(note?.text ?? "")}”
     ${" "}<${Button} run=${() => setDraft({ ...draft, seen })}>Save mine all the same<//>`;
   return html`<form class="form" onSubmit=${(submit) => submit.preventDefault()}>
     <${Field} label="What counts as on" note="everybody who judges this event reads it here">
