@@ -22,9 +22,8 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Weight = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
-TEXT_KINDS = ("posts", "sentences", "articles", "claims")  # kinds of steps on texts alone
-KINDS = ("pairs", *TEXT_KINDS, "cloze")
-ARTICLE_KINDS = ("articles", "claims", "cloze")  # kinds of steps in which the model reads articles
+TEXT_KINDS = ("posts", "sentences", "articles")  # kinds of steps on texts alone
+KINDS = ("pairs", *TEXT_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,6 @@ class Losses:
     vectors: Weight = 0.0
     neighbours: Weight = 0.0
     scores: Weight = 0.0
-    cloze: Weight = 0.0
     errors: Weight = 0.0  # of scores with articles that the teacher reads, squared
     margin: Positive = 0.075
     temperature: Positive = 0.05
@@ -70,13 +68,10 @@ class BatchSizes:
     posts: Weight = 0.0
     sentences: Weight = 0.0
     articles: Weight = 0.0
-    claims: Weight = 0.0
-    cloze: Weight = 0.0
     pair_size: Count = 128
     headline_size: Annotated[int, Meta(ge=0)] = 0  # additional pairs of title and body
     post_size: Count = 256
     article_size: Count = 32
-    cloze_size: Count = 32
     drop: Share = 0.0  # the share of tokens dropped at random
 
     def __post_init__(self) -> None:
@@ -121,13 +116,10 @@ class Recipe:
             raise ValueError("mix is empty; name at least one λ")
         if not self.losses.vectors and any(map(self.has, TEXT_KINDS)):
             raise ValueError(f"batches: {', '.join(TEXT_KINDS)} need losses.vectors above 0")
-        if self.articles == TEACHER and any(map(self.has, ARTICLE_KINDS)):
-            kinds = ", ".join(ARTICLE_KINDS)
-            raise ValueError(f"batches: {kinds} must be 0 where the teacher reads the articles")
+        if self.articles == TEACHER and self.has("articles"):
+            raise ValueError("batches.articles: must be 0 where the teacher reads the articles")
         if self.losses.errors and self.articles != TEACHER:
             raise ValueError("losses.errors: needs articles: teacher")
-        if not self.losses.cloze and self.has("cloze"):
-            raise ValueError("batches.cloze: needs losses.cloze above 0")
 
     def has(self, kind: str) -> bool:
         return bool(getattr(self.batches, kind))

@@ -82,8 +82,8 @@ TAUGHT = """
 base: ast
 articles: teacher
 model: {dim: 12}
-losses: {neighbours: 0.5, errors: 1, cloze: 0}
-batches: {articles: 0, claims: 0, cloze: 0}
+losses: {neighbours: 0.5, errors: 1}
+batches: {articles: 0}
 mix: [0]
 """
 
@@ -254,10 +254,9 @@ def test_a_base_that_is_not_beside_its_recipe_is_one_that_ships(tmp_path: Path) 
         ({"model": {"heads": 0}}, "heads: 0 is not a whole number"),
         ({"encoder": "lstm"}, "'lstm' is not one of ast"),
         ({"steps": [1]}, "steps must hold keys and values"),
-        ({"batches": {"cloze": 1}}, "needs losses.cloze above 0"),
         (
             {"articles": "teacher", "losses": {"vectors": 1}, "batches": {"articles": 1}},
-            "articles, claims, cloze must be 0 where the teacher reads",
+            "batches.articles: must be 0 where the teacher reads",
         ),
         ({"losses": {"errors": 1}}, "needs articles: teacher"),
         ({"tokens": {"vectors": "glove.txt"}}, "does not go with"),

@@ -20,9 +20,9 @@ from train.teacher.star import StarTeacher, texts_to_embed
 RECIPE = """
 encoder: {encoder}
 model: {{dim: 8, heads: 2, head_dim: 4, residual: true, post_tokens: 32, article_tokens: 128}}
-losses: {{vectors: 1, scores: 0.5, contrastive: 0.5, sigmoid: 0.1, cloze: 0.3, triplet: 1}}
-batches: {{pairs: 2, posts: 2, sentences: 1, articles: 1, claims: 1, cloze: 1, pair_size: 12,
-  headline_size: 6, post_size: 16, article_size: 6, cloze_size: 5, drop: 0.1}}
+losses: {{vectors: 1, scores: 0.5, contrastive: 0.5, sigmoid: 0.1, triplet: 1}}
+batches: {{pairs: 2, posts: 2, sentences: 1, articles: 1, pair_size: 12,
+  headline_size: 6, post_size: 16, article_size: 6, drop: 0.1}}
 tokens: {{whole_words: 4}}
 steps: {{count: 24, judge_every: 8, keep_every: 6, average_from: 0.5, average_every: 3,
   rate: 0.01, table_rate: 0.02, warm_up: 3}}

@@ -68,7 +68,6 @@ class Datasets:
     posts: Dataset
     sentences: Dataset
     articles: Dataset
-    claims: Dataset
     pair_posts: Dataset
     pair_articles: Dataset
     bodies: Dataset
@@ -98,7 +97,6 @@ def make_datasets(texts: Corpus, reader: Tokenizer, teacher: StarTeacher | None)
         posts(texts.posts),
         posts(texts.sentences),
         articles(texts.articles, texts.articles),
-        articles(texts.claims, texts.claims),
         posts(texts.pair_posts),
         articles(pair_articles, pair_articles),
         articles(with_title, [text for _, text in with_title]),  # their titles are among the posts

@@ -15,7 +15,7 @@ from encoder.errors import InputError
 from encoder.model.config import Side
 from encoder.model.weights import I64
 from train.loop.datasets import Dataset, Datasets, concat_rows
-from train.loop.token_rows import StepRows, TokenBatch, TokenTable
+from train.loop.token_rows import StepRows, TokenTable
 from train.recipe import KINDS, TEACHER, Recipe
 
 NEVER = -1e4
@@ -103,9 +103,6 @@ def _diverge(score: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     return F.kl_div(mine, theirs, reduction="batchmean")
 
 
-CLOZE_MIN_TOKENS, CLOZE_MAX_TOKENS = 8, 28
-CLOZE_ARTICLE = 100  # tokens; shorter articles are not used for cloze steps
-CLOZE_CAP = 500
 CAPS = (100, 200, 400)  # tokens of an article in a step of pairs
 SAME_STORY = 0.95  # the teacher's least cosine of two articles on the same story
 SAME_WORDS = 0.8  # the least lexical cosine
@@ -126,7 +123,6 @@ class BatchSampler:
     def __init__(self, recipe: Recipe, datasets: Datasets, directions: Tensor | None) -> None:
         self.recipe, self.datasets = recipe, datasets
         self._directions = directions  # [teacher, d]: from the teacher's vectors to the model's
-        self._long = np.flatnonzero(np.diff(datasets.articles.tokens.offsets) > CLOZE_ARTICLE)
         self._kinds = [kind for kind in KINDS if recipe.has(kind) and self._count(kind)]
         if not self._kinds:
             kinds = ", ".join(filter(recipe.has, KINDS))
@@ -139,16 +135,14 @@ class BatchSampler:
         kind = str(rng.choice(self._kinds, p=self._shares))
         if kind == "pairs":
             return self._pair_step(table, rng)
-        return (
-            self._cloze_step(table, rng) if kind == "cloze" else self._text_step(table, rng, kind)
-        )
+        return self._text_step(table, rng, kind)
 
     def _count(self, kind: str) -> int:
         """Count the texts or pairs for steps of one kind."""
         if kind == "pairs":
             heads = len(self.datasets.headlines) if self.recipe.batches.headline_size else 0
             return len(self.datasets.own) + heads
-        return len(self._long) if kind == "cloze" else len(getattr(self.datasets, kind))
+        return len(getattr(self.datasets, kind))
 
     def _text_step(self, table: TokenTable, rng: np.random.Generator, kind: str) -> Step:
         """Train texts on the teacher's vectors."""
@@ -224,24 +218,6 @@ class BatchSampler:
             dense = (posts.teacher @ stories.teacher.T).to(batch.score.device)
             loss = loss + losses.errors * (batch.score - dense).square().mean()
         return loss
-
-    def _cloze_step(self, table: TokenTable, rng: np.random.Generator) -> Step:
-        """Train a passage of each article to match the rest of that article."""
-        losses = self.recipe.losses
-        articles = self._long[sample(rng, len(self._long), self.recipe.batches.cloze_size)]
-        dataset = concat_rows((self.datasets.articles, articles))
-        tokens_of = dataset.take(0, rng, CLOZE_CAP)
-        cut, rest = [], []
-        for ids in np.split(tokens_of.ids, tokens_of.offsets[1:-1]):
-            width = rng.integers(CLOZE_MIN_TOKENS, CLOZE_MAX_TOKENS)
-            start = rng.integers(len(ids) - width)
-            cut.append(ids[start : start + width])
-            rest.append(np.delete(ids, np.s_[start : start + width]))
-        rows = StepRows(table, [TokenBatch.join(cut), TokenBatch.join(rest)])
-        own = np.eye(len(dataset), dtype=np.bool_)
-        score = rows.embed(0, Side.POST) @ rows.embed(1, Side.ARTICLE).T
-        loss = contrastive(batch_of(score, own, dataset), losses.temperature)
-        return Step("cloze", rows, losses.cloze * loss)
 
     def _project(self, vectors: Tensor) -> Tensor:
         """Project the teacher's vectors to unit vectors of the model's width."""

@@ -20,11 +20,10 @@ from encoder.text.tokenizer import Tokenizer
 from train.data.readers import TrainingArticle
 from train.model.encoders import Baseline
 from train.model.export import embed_tokens
-from train.teacher.minilm import Read, readable, whole
+from train.teacher.minilm import PEER_MIX, Read, readable, whole
 
 WORD = re.compile(r"\w+")
 K1, B = 1.2, 0.75
-PEER_MIX = 0.6
 
 Scorer = Callable[[Sequence[str], Sequence[TrainingArticle]], F32]
 """The scores of all posts with all articles: [posts, articles]."""

@@ -18,6 +18,7 @@ from train.teacher.store import VectorStore
 WIDTH = 384
 CHUNK_WORDS = 170  # about 254 word pieces of English news
 CHUNKS = 5
+PEER_MIX = 0.6  # λ of MiniLM or MPNet beside the words of a model
 NOISE = re.compile(r"https?://\S*|\bRT @\w+:?")
 
 

@@ -3,7 +3,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -217,10 +216,8 @@ def test_kinds_of_steps_have_the_shares_of_the_recipe(recipe: Recipe, datasets: 
     sampler = BatchSampler(recipe, datasets, DIRECTIONS)
     tokens = table(recipe)
     kinds = [sampler.step(tokens, number).kind for number in range(140)]
-    for kind, share in Counter(
-        pairs=2, posts=2, sentences=1, articles=1, claims=1, cloze=1
-    ).items():
-        assert abs(kinds.count(kind) / 140 - share / 8) < 0.1
+    for kind, share in Counter(pairs=2, posts=2, sentences=1, articles=1).items():
+        assert abs(kinds.count(kind) / 140 - share / 6) < 0.1
 
 
 def test_the_losses_are_summed_with_their_weights(recipe: Recipe) -> None:
@@ -283,26 +280,11 @@ def test_kinds_without_texts_are_never_drawn(recipe: Recipe, datasets: Datasets)
     empty = make_datasets(Corpus([], [], [], []), reader(), None)
     with pytest.raises(InputError, match="no texts for the recipe's steps: pairs"):
         BatchSampler(recipe, empty, DIRECTIONS)
-    few = replace(datasets, claims=empty.claims, own=empty.own)
+    few = replace(datasets, sentences=empty.sentences, own=empty.own)
     sampler = BatchSampler(recipe, few, DIRECTIONS)
     tokens = table(recipe)
     kinds = {sampler.step(tokens, i).kind for i in range(60)}
-    assert kinds == {"pairs", "posts", "sentences", "articles", "cloze"}
-
-
-def test_a_cloze_step_cuts_a_part_out_of_an_article(
-    recipe: Recipe, datasets: Datasets, tmp_path: Path
-) -> None:
-    plan = only(recipe, "cloze")
-    rows = BatchSampler(plan, datasets, DIRECTIONS).step(table(recipe), 3).rows
-    cut, rest = rows._batches
-    long = {
-        len(ids)
-        for ids in np.split(datasets.articles.tokens.ids, datasets.articles.tokens.offsets[1:-1])
-    }
-    for a, b in zip(np.diff(cut.offsets), np.diff(rest.offsets), strict=True):
-        assert 8 <= a < 28
-        assert a + b in long
+    assert kinds == {"pairs", "posts", "articles"}
 
 
 SHORT = [  # no token is dropped of such posts
