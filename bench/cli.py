@@ -124,8 +124,9 @@ def stream(report: Report, **options: Any) -> list[ResultTable]:
 @DATA
 @click.option(
     "--minilm", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="MiniLM too: langchain4j's jar of it in int8.",
+    help="MiniLM with newsift's words too: langchain4j's jar of it in int8.",
 )  # fmt: skip
+@click.option("--mpnet", is_flag=True, help="MPNet with newsift's words too.")
 @click.option(
     "--lucene", type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Lucene's monitor too: bench/lucene/target, where Maven built it.",
@@ -135,7 +136,7 @@ def stream(report: Report, **options: Any) -> list[ResultTable]:
 @number_option("--seconds", 20.0, "The longest time for each.")
 @prints_tables
 def peers(report: Report, **options: Any) -> list[ResultTable]:
-    """The worker beside MiniLM in two Kafka clients, and Lucene's keyword queries."""
+    """The worker beside MiniLM and MPNet in two Kafka clients, and Lucene's keyword queries."""
     from bench.peers import PeersOptions, measure_peers
 
     return measure_peers(PeersOptions(**options), report)
@@ -198,7 +199,7 @@ def estimate(report: Report, **options: Any) -> list[ResultTable]:
 @MODEL
 @prints_tables
 def seeds(report: Report, **options: Any) -> list[ResultTable]:
-    """Many seeds: start-up time, update time, matching, memory, posts that match."""
+    """Many seeds: start-up time, update time, comparing, memory, posts that are read."""
     from bench.seeds import measure_seeds
 
     return measure_seeds(report=report, **options)

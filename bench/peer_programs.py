@@ -1,4 +1,4 @@
-"""What a user would write in newsift's place: a Kafka client and MiniLM.
+"""What a user would write in newsift's place: a Kafka client and a pretrained transformer.
 
 `newsift bench peers` starts `python -m bench.peer_programs CLIENT` with the job in BENCH_PEER, and
 ends it. Each client writes the id of the post, the seed and the score of every match, and commits
@@ -18,12 +18,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from encoder.embeddings import unit_rows
+from encoder.embeddings import Embeddings, unit_rows
 from encoder.errors import InputError
 from encoder.model.weights import F32
+from encoder.model_directory import read_model
+from encoder.support.named import model_directory
+from encoder.text.tokenizer import Tokenizer
+from train.data.readers import TrainingArticle
+from train.teacher.minilm import PEER_MIX, Read, readable, whole
 
 BATCH = 256
-PIECES = 128  # of a post, that MiniLM reads
+PIECES = 256  # of a text, that MiniLM reads
 AT_ONCE = 64  # texts of like length
 
 
@@ -40,10 +45,10 @@ class MiniLM:
             self._session = onnxruntime.InferenceSession(files.read(model))
             self._tokenizer = Tokenizer.from_str(files.read(rules).decode())
         self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(PIECES)
 
-    def texts(self, texts: Sequence[str], pieces: int = PIECES) -> F32:
+    def texts(self, texts: Sequence[str]) -> F32:
         """Unit vectors: [n, 384]."""
-        self._tokenizer.enable_truncation(pieces)
         read = self._tokenizer.encode_batch(list(texts))
         order = np.argsort([len(text.ids) for text in read], kind="stable")
         vectors = np.zeros((len(read), 384), np.float32)
@@ -63,6 +68,33 @@ class MiniLM:
         return means
 
 
+def open_transformer(jar: str) -> Read:
+    """MiniLM of a jar or, without one, MPNet: in bf16 by PyTorch, its quickest form here."""
+    if jar:
+        return MiniLM(Path(jar)).texts
+    from train.transformer.mpnet import Mpnet
+
+    return Mpnet.open().texts
+
+
+class PeerReader:
+    """A transformer's vectors beside newsift's words."""
+
+    def __init__(self, read: Read) -> None:
+        model = read_model(model_directory("default"))
+        self._read = read
+        self._words = Tokenizer(model.vocabulary, model.idf, model.weights.config)
+
+    def posts(self, posts: Sequence[str]) -> Embeddings:
+        dense = unit_rows(self._read([readable(post) for post in posts]))
+        return Embeddings(dense, self._words.posts(posts).lexical, PEER_MIX, "a peer's")
+
+    def articles(self, articles: Sequence[TrainingArticle]) -> Embeddings:
+        """The articles in chunks, as newsift's teacher reads them."""
+        words = self._words.articles(articles).lexical
+        return Embeddings(whole(articles, self._read), words, PEER_MIX, "a peer's")
+
+
 class PeerJob(msgspec.Struct, frozen=True):
     """Where the posts are, where the matches go, and what a match is."""
 
@@ -70,9 +102,9 @@ class PeerJob(msgspec.Struct, frozen=True):
     group: str = ""
     posts: str = ""
     matches: str = ""
-    seeds: str = ""  # a file of their unit vectors [k, d]
+    seeds: str = ""  # a file of their embeddings
     thresholds: tuple[float, ...] = ()  # of the seeds
-    jar: str = ""  # of MiniLM
+    jar: str = ""  # of MiniLM; empty for MPNet
 
 
 class SeedScore(msgspec.Struct, frozen=True):
@@ -87,15 +119,16 @@ class PeerMatcher:
     """Scores values of posts with all seeds."""
 
     def __init__(self, job: PeerJob) -> None:
-        self._vectors = MiniLM(Path(job.jar))
-        self._seeds, self._thresholds = np.load(job.seeds), np.array(job.thresholds)
+        self._reader = PeerReader(open_transformer(job.jar))
+        self._seeds, self._thresholds = Embeddings.load(job.seeds), np.array(job.thresholds)
 
     def matches(self, values: Sequence[bytes]) -> Iterator[SeedScore]:
         """The matches of some posts."""
         posts = [json.loads(value) for value in values]
         if not posts:
             return
-        scores = self._vectors.texts([post["text"] for post in posts]) @ self._seeds.T  # [n, k]
+        vectors = self._reader.posts([post["text"] for post in posts])
+        scores = vectors.similarity(self._seeds)  # [n, k]
         for row, seed in np.argwhere(scores >= self._thresholds).tolist():
             yield SeedScore(posts[row]["id"], seed, float(scores[row, seed]))
 

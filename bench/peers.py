@@ -16,14 +16,23 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from bench.measure import Cell, NotAvailable, Report, ResultTable, interleave, ratio
-from bench.peer_programs import CLIENTS, MiniLM, PeerJob
-from bench.programs import Start, running_peer, running_worker, speed_of
+from bench.measure import (
+    Cell,
+    NotAvailable,
+    Report,
+    ResultTable,
+    interleave,
+    percentile,
+    ratio,
+)
+from bench.peer_programs import CLIENTS, PeerJob, PeerReader, open_transformer
+from bench.programs import RATE, Start, latencies_of, running_peer, running_worker, speed_of
 from bench.texts import read_articles, read_posts
 from bench.topics import (
     FEW,
     POSTS,
     BenchTopics,
+    Record,
     broker,
     post_records,
     seed_records,
@@ -32,14 +41,17 @@ from bench.topics import (
 from encoder.errors import InputError
 from encoder.model.weights import F32
 from train.data.readers import TrainingArticle
-from train.teacher.minilm import whole
+from train.teacher.minilm import Read
 
 SEEDS = "seeds"
-ARTICLE_PIECES = 256
-SAMPLE = 16_384  # posts that a peer's thresholds are taken from
+SAMPLE = 8_192  # posts that a peer's thresholds are taken from
 SHARE = 0.001  # of the posts that match a seed, as with automatic thresholds
 WORDS = 200  # of an article, at most
 WORD = re.compile(r"\w+(?:['’]\w+)*")
+HEADER = (
+    "program", "posts/s", "read is × as fast", "skim is × as fast", "CPU µs a post", "MB",
+    f"p50 ms at {RATE:,}/s", "p99 ms",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,7 @@ class PeersOptions:
     kafka: str | None
     data: Path | None
     minilm: Path | None
+    mpnet: bool
     lucene: Path | None
     rounds: int
     seconds: float
@@ -57,45 +70,46 @@ def measure_peers(options: PeersOptions, report: Report) -> list[ResultTable]:
     """The speed of newsift and of the peers."""
     texts, source = read_posts(options.data, POSTS)
     articles = [TrainingArticle(*article) for article in read_articles(options.data, FEW)]
-    with (
-        broker(options.kafka) as kafka,
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    with broker(options.kafka) as kafka, tempfile.TemporaryDirectory() as folder:
         starts: dict[str, Start] = {
             f"newsift, {reader}": partial(running_worker, seeds=SEEDS, settings={"reader": reader})
             for reader in ("read", "skim")
         }
-        if options.minilm:
-            starts |= minilm_starts(options.minilm, texts, articles, Path(folder))
         if options.lucene:
             starts |= lucene_starts(options.lucene, texts, articles, Path(folder))
-        topics = BenchTopics.create(kafka, {SEEDS: seed_records(articles)})
+        jars = [str(options.minilm)] if options.minilm else []
+        for jar in [*jars, ""] if options.mpnet else jars:
+            report(f"thresholds of {'MiniLM' if jar else 'MPNet'}")
+            starts |= transformer_starts(jar, texts, articles, Path(folder))
+        bench = PeersBench(options, kafka, texts, seed_records(articles), report)
         return [
             where(options.kafka, len(texts), len(articles), source),
-            peer_speeds(options, topics, texts, starts, report),
+            bench.table(starts),
         ]
 
 
-def minilm_starts(
-    jar: Path, texts: Sequence[str], articles: Sequence[TrainingArticle], folder: Path
+def transformer_starts(
+    jar: str, texts: Sequence[str], articles: Sequence[TrainingArticle], folder: Path
 ) -> dict[str, Start]:
-    """MiniLM with each Python client; articles are read in chunks, as by newsift's teacher."""
-    minilm = open_minilm(jar)
-    seeds = whole(articles, lambda parts: minilm.texts(parts, ARTICLE_PIECES))
-    file = folder / "minilm.npy"
-    np.save(file, seeds)
-    cuts = thresholds_of(minilm.texts(texts[:SAMPLE]) @ seeds.T)
-    job = PeerJob(seeds=str(file), thresholds=cuts, jar=str(jar))
+    """A transformer and the words with each Python client: MiniLM of a jar, or MPNet."""
+    name = "MiniLM int8" if jar else "MPNet"
+    reader = PeerReader(open_minilm(jar) if jar else open_transformer(""))
+    seeds, file = reader.articles(articles), folder / f"{name}.safetensors"
+    seeds.save(file)
+    cuts = thresholds_of(reader.posts(texts[:SAMPLE]).similarity(seeds))
+    job = PeerJob(seeds=str(file), thresholds=cuts, jar=jar)
     program = (sys.executable, "-m", "bench.peer_programs")
     return {
-        f"{client}, MiniLM int8": partial(running_peer, command=(*program, client), job=job)
+        f"{client}, {name} and the words": partial(
+            running_peer, command=(*program, client), job=job
+        )
         for client in CLIENTS
     }
 
 
-def open_minilm(jar: Path) -> MiniLM:
+def open_minilm(jar: str) -> Read:
     try:
-        return MiniLM(jar)
+        return open_transformer(jar)
     except ImportError as error:
         raise NotAvailable(f"{error.name} is not installed; call `make peers`") from error
     except (BadZipFile, ValueError) as error:
@@ -168,23 +182,40 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
-def peer_speeds(
-    options: PeersOptions, topics: BenchTopics, texts: Sequence[str], starts: Mapping[str, Start],
-    report: Report,
-) -> ResultTable:  # fmt: skip
-    """Every program once a round, for the same time at most."""
-    report(f"publishing {options.posts:,} posts")
-    topics.publish("posts", post_records(texts, options.posts))
-    runs = {
-        name: partial(speed_of, start, topics, options.posts, options.seconds)
-        for name, start in starts.items()
-    }
-    results = interleave(runs, options.rounds, report)
-    read, skim = (results[f"newsift, {reader}"] for reader in ("read", "skim"))
-    rows: list[tuple[Cell, ...]] = []
-    for name, speeds in results.items():
-        rates, cpu = [speed.rate for speed in speeds], median(speed.cpu or 0.0 for speed in speeds)
-        ratios = (ratio([speed.rate for speed in own], rates) for own in (read, skim))
-        rows.append((name, median(rates), *ratios, cpu, speeds[-1].resident))
-    header = ("program", "posts/s", "read is × as fast", "skim is × as fast", "CPU µs a post", "MB")
-    return ResultTable("peers", "The same posts and articles, medians of the rounds", header, rows)
+@dataclass(frozen=True, slots=True)
+class PeersBench:
+    """The same posts and articles for every program, on one broker."""
+
+    options: PeersOptions
+    kafka: str
+    texts: Sequence[str]
+    seeds: Sequence[Record]
+    report: Report
+
+    def table(self, starts: Mapping[str, Start]) -> ResultTable:
+        """Every program once a round, for the same time at most; then the latencies."""
+        topics, posts = BenchTopics.create(self.kafka, {SEEDS: self.seeds}), self.options.posts
+        self.report(f"publishing {posts:,} posts")
+        topics.publish("posts", post_records(self.texts, posts))
+        runs = {
+            name: partial(speed_of, start, topics, posts, self.options.seconds)
+            for name, start in starts.items()
+        }
+        results = interleave(runs, self.options.rounds, self.report)
+        read, skim = (results[f"newsift, {reader}"] for reader in ("read", "skim"))
+        rows: list[tuple[Cell, ...]] = []
+        for name, speeds in results.items():
+            rates, cpu = [each.rate for each in speeds], median(each.cpu or 0.0 for each in speeds)
+            ratios = (ratio([each.rate for each in own], rates) for own in (read, skim))
+            latency = self.latency(name, starts[name]) if median(rates) >= RATE else (None, None)
+            rows.append((name, median(rates), *ratios, cpu, speeds[-1].resident, *latency))
+        return ResultTable(
+            "peers", "The same posts and articles, medians of the rounds", HEADER, rows
+        )
+
+    def latency(self, name: str, start: Start) -> tuple[float, float]:
+        """p50 and p99 from a post to its match, on topics of its own."""
+        self.report(f"{RATE:,} posts a second: {name}")
+        topics = BenchTopics.create(self.kafka, {SEEDS: self.seeds})
+        times = latencies_of(start, topics, self.texts, self.options.seconds)
+        return percentile(times, 0.5), percentile(times, 0.99)

@@ -1,14 +1,17 @@
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from bench import peer_programs
-from bench.peer_programs import PeerJob, PeerMatcher
+from bench.peer_programs import PeerJob, PeerMatcher, PeerReader
 from bench.peers import LuceneWords, open_minilm
 from encoder.errors import InputError
+from encoder.model.weights import F32
+from train.data.readers import TrainingArticle
 
 
 def test_another_file_than_the_jar_is_refused(
@@ -17,20 +20,26 @@ def test_another_file_than_the_jar_is_refused(
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
     (tmp_path / "other.jar").write_bytes(b"no archive")
     with pytest.raises(InputError):
-        open_minilm(tmp_path / "other.jar")
+        open_minilm(str(tmp_path / "other.jar"))
 
 
-def test_a_match_is_a_cosine_of_at_least_the_cut(
+def test_a_match_is_a_score_of_vector_and_words_of_at_least_the_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vectors = np.array([[1, 0], [0.6, 0.8]], np.float32)
-    of_two = SimpleNamespace(texts=lambda texts: vectors[: len(texts)])
-    monkeypatch.setattr(peer_programs, "MiniLM", lambda _: of_two)
-    np.save(tmp_path / "seeds.npy", np.array([[1, 0], [0, 1]], np.float32))
-    job = PeerJob("", "", "posts", "matches", str(tmp_path / "seeds.npy"), (0.7, 0.8), "x.jar")
-    values = [b'{"id": "a", "text": "x"}', b'{"id": "b", "text": "y"}']
-    result = [(m.post, m.seed) for m in PeerMatcher(job).matches(values)]
-    assert result == [("a", 0), ("b", 1)]
+    vectors = {"fire": [1, 0], "ferry": [0.6, 0.8], "A ferry.": [1, 0]}
+
+    def read(texts: Sequence[str]) -> F32:
+        return np.array([vectors[text] for text in texts], np.float32).reshape(-1, 2)
+
+    monkeypatch.setattr(peer_programs, "open_transformer", lambda _: read)
+    PeerReader(read).articles([TrainingArticle("", "A ferry.")]).save(tmp_path / "seeds")
+    values = [b'{"id": "a", "text": "fire"}', b'{"id": "b", "text": "ferry"}']
+    # A vector counts 0.4; of the words of the article, "ferry" alone is no stop word.
+    for cut, matching in ((0.41, ["b"]), (0.39, ["a", "b"]), (0.9, [])):
+        job = PeerJob(seeds=str(tmp_path / "seeds"), thresholds=(cut,))
+        matches = list(PeerMatcher(job).matches(values))
+        assert [match.post for match in matches] == matching
+    assert matches == []
 
 
 def test_rare_words_weigh_more_in_queries_of_length_one(tmp_path: Path) -> None:
