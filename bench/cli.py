@@ -206,6 +206,19 @@ def seeds(report: Report, **options: Any) -> list[ResultTable]:
 
 
 @bench.command()
+@DATA
+@ARTICLES
+@number_option("--posts", 1_000, "Posts that are read, here and in float64.")
+@MODEL
+@prints_tables
+def sameness(report: Report, **options: Any) -> list[ResultTable]:
+    """Scores as this machine reads them beside those in float64."""
+    from bench.sameness import measure_sameness
+
+    return measure_sameness(report=report, **options)
+
+
+@bench.command()
 @CRISIS_DATA
 @MODEL
 @reader_option("Whose vectors decide.")
