@@ -19,6 +19,7 @@ from bench.texts import read_articles, read_posts
 from encoder.embeddings import Embeddings
 from encoder.encoder import Encoder
 from encoder.errors import InputError
+from train.protocol.peers import ReadOnce
 from worker.match.matcher import Matcher, prepare_index
 from worker.seeds.automatic import ThresholdRules
 from worker.seeds.embedder import SeedEmbedder
@@ -75,7 +76,8 @@ def passages_of(articles: Path | None) -> list[str]:
 def _row(enc: Encoder, passages: list[str], more: list[str], vectors: Embeddings) -> list[float]:
     gc.collect()
     memory, start = resident(getpid()), process_time()
-    topic, embedder = ControlReducer(values=False), SeedEmbedder(enc, ThresholdRules(RATE))
+    topic, articles = ControlReducer(values=False), ReadOnce(enc.articles)
+    embedder = SeedEmbedder(enc, ThresholdRules(RATE), embed=articles)
     topic.apply(_record(number, text, number) for number, text in enumerate(passages))
     seeds = embedder.make(topic.snapshot())
     prepare_index(seeds)
@@ -92,7 +94,8 @@ def _row(enc: Encoder, passages: list[str], more: list[str], vectors: Embeddings
         changes.append(process_time() - start)
     gc.unfreeze()
     post_s, share = _compare(seeds, vectors)
-    total = SeedEmbedder(enc, ThresholdRules(RATE, total=True)).make(topic.snapshot())
+    rules = ThresholdRules(RATE, total=True)
+    total = SeedEmbedder(enc, rules, embed=articles).make(topic.snapshot())
     _, share_with_total = _compare(total, vectors)
     costs = (start_s, 1000 * median(changes), 1e6 * post_s, 1024 * memory_mb / len(seeds))
     return [len(seeds), *costs, 100 * share, 100 * share_with_total, total.raised]
