@@ -19,5 +19,5 @@ def test_the_bench_of_seeds_shows_that_a_total_rate_has_less_read(
     )  # fmt: skip
     two, twenty = json.loads(done.out)["seeds"]["rows"]
     assert (two["seeds"], twenty["seeds"]) == (2, 20)
-    assert twenty["with a total rate %"] <= twenty["posts read %"]
+    assert twenty["then read %"] <= twenty["posts read %"]
     assert twenty["raised by"] > 0
