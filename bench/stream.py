@@ -34,8 +34,8 @@ from bench.topics import (
 
 MANY = 1_000  # articles
 MODEL = "default"
-READ = "read"
-READERS = {READ: {}, "total_rate 0.001": {"total_rate": "0.001"}, "skim": {"reader": "skim"}}
+READ, SKIM = "read", "skim"
+READERS = {READ: {}, "total_rate 0.001": {"total_rate": "0.001"}, SKIM: {"reader": "skim"}}
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 RUN_S, EMPTY_RUN_S = 60.0, 5.0  # at most, of a worker and of the agent that does nothing
 ENCODE = """
@@ -103,7 +103,9 @@ class StreamBench:
                     continue  # nearly every post may match one of so many
                 start = partial(running_worker, seeds=role, settings=settings)
                 name = f"worker, {len(seeds):,} seeds, {what}"
-                rows[name] = partial(speed_of, start, topics, count, RUN_S)
+                # A text that was read lately is not read again.
+                timed = count if what == SKIM else min(count, len(self.posts))
+                rows[name] = partial(speed_of, start, topics, timed, RUN_S)
         agent = partial(running_peer, command=(sys.executable, *NOTHING), job=PeerJob())
         rows["Faust's agent that does nothing"] = partial(
             speed_of, agent, topics, count, EMPTY_RUN_S

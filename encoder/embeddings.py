@@ -139,27 +139,35 @@ def unit_rows(vectors: F32, out: F32 | None = None) -> F32:
     return out
 
 
-@jit(fast=True)
+@jit()
 def write_unit_rows(vectors: F32, out: F32) -> None:
     """Row by row, so that a row is read from memory once."""
+    width = vectors.shape[1]
+    whole = width - width % 4
     for row in range(len(vectors)):
-        square = np.float32(0)
-        for k in range(vectors.shape[1]):
-            square += vectors[row, k] * vectors[row, k]
+        a = b = c = d = np.float32(0)  # as each sum waits for the last one
+        for k in range(0, whole, 4):
+            a += vectors[row, k] * vectors[row, k]
+            b += vectors[row, k + 1] * vectors[row, k + 1]
+            c += vectors[row, k + 2] * vectors[row, k + 2]
+            d += vectors[row, k + 3] * vectors[row, k + 3]
+        for k in range(whole, width):
+            a += vectors[row, k] * vectors[row, k]
+        square = (a + b) + (c + d)
         scale = np.float32(1) / np.sqrt(square) if square != 0 else np.float32(0)
-        for k in range(vectors.shape[1]):
+        for k in range(width):
             out[row, k] = vectors[row, k] * scale
 
 
-@jit(fast=True)
+@jit()
 def write_row_checks(vectors: F32, finite: NDArray[np.bool_], not_zero: NDArray[np.bool_]) -> None:
     for row in range(len(vectors)):
-        numbers, sizes = np.float32(0), np.float32(0)
+        numbers = others = 0
         for k in range(vectors.shape[1]):
             size = abs(vectors[row, k])
-            numbers += np.float32(1) if size <= MAX_FLOAT else np.float32(0)
-            sizes += size
-        finite[row], not_zero[row] = numbers == vectors.shape[1], sizes != 0
+            numbers += size <= MAX_FLOAT
+            others += size != 0
+        finite[row], not_zero[row] = numbers == vectors.shape[1], others > 0
 
 
 def dense_rows(

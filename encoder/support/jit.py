@@ -27,7 +27,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from encoder.errors import InputError
 from encoder.support.files import cache_root, private_folder, refuse_public_content, replacing
 
-FAST_MATH = {"reassoc", "contract", "arcp", "nsz", "afn"}
 NAME = re.compile(r"jit-[0-9a-f]{16}")
 ROOT = Path(__file__).parents[2]
 IMPORT = re.compile(r"^[ \t]*from (encoder[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
@@ -45,11 +44,9 @@ os.register_at_fork(
 )
 
 
-def jit(*, fast: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Like numba.njit, without the GIL and with a cache; `fast` allows reordering float sums."""
+def jit(*, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
+    """Like numba.njit, without the GIL and with a cache; sums keep their order on every CPU."""
     options: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
-    if fast:
-        options["fastmath"] = FAST_MATH
     if inline:
         options["inline"] = "always"
 

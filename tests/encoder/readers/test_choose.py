@@ -1,4 +1,5 @@
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from encoder.model_directory import write_model
 from encoder.readers import choose
 from encoder.readers.gated_mean import GatedMeanKernel
 from tests.encoder.slow_star import reference
-from tests.encoder.small_model import small_model
+from tests.encoder.small_model import background, small_model
 
 ONES = Mock(forward=lambda _, offsets, side: np.ones((len(offsets) - 1, 12), np.float32))
 
@@ -88,6 +89,25 @@ def test_on_a_cpu_no_torch_is_imported(tmp_path: Path) -> None:
         "assert e.path == 'kernel' and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True)
+
+
+SKIM = """
+import sys, encoder
+posts = encoder.load("default", device="cpu", threads=1).skim(sys.argv[1:])
+sys.stdout.buffer.write(posts.dense.tobytes() + posts.lexical.weights.tobytes())
+"""
+
+
+@pytest.mark.slow
+def test_posts_are_skimmed_to_the_same_bits_with_another_processors_instructions(
+    tmp_path: Path,
+) -> None:
+    texts = background(200)
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NEWSIFT_CACHE": str(tmp_path)}
+    program = [sys.executable, "-c", SKIM, *texts]
+    done = subprocess.run(program, env=os.environ | plain, capture_output=True, check=True)
+    posts = encoder.load("default", device="cpu", threads=1).skim(texts)
+    assert done.stdout == posts.dense.tobytes() + posts.lexical.weights.tobytes()
 
 
 def test_without_torch_its_path_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
