@@ -90,7 +90,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "bench profiles": ("--data data/", "--data data/ --json"),
     "bench promise": ("--data data/", "--data data/ --precision 0.9"),
     "bench sameness": ("", "--data data/ --posts 200"),
-    "bench seeds": ("", "--seeds 10,100000"),
+    "bench seeds": ("", "--seeds 10,1000"),
     "bench stories": ("--data data/", "--data data/ --json"),
     "bench stream": ("", "--posts 50000 --rounds 1"),
 }
