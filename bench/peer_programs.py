@@ -69,7 +69,7 @@ class MiniLM:
 
 
 def open_transformer(jar: str) -> Read:
-    """MiniLM of a jar or, without one, MPNet: in bf16 by PyTorch, its quickest form here."""
+    """MiniLM of a jar or, without one, MPNet by PyTorch, in bf16 where the processor has it."""
     if jar:
         return MiniLM(Path(jar)).texts
     from train.transformer.mpnet import Mpnet

@@ -145,7 +145,7 @@ def write_unit_rows(vectors: F32, out: F32) -> None:
     width = vectors.shape[1]
     whole = width - width % 4
     for row in range(len(vectors)):
-        a = b = c = d = np.float32(0)  # as each sum waits for the last one
+        a = b = c = d = np.float32(0)  # four sums: an addition waits for the one before
         for k in range(0, whole, 4):
             a += vectors[row, k] * vectors[row, k]
             b += vectors[row, k + 1] * vectors[row, k + 1]

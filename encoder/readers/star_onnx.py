@@ -28,7 +28,7 @@ BATCH_TOKENS = 256  # padding included; more take more memory and are no quicker
 MOST_RUN_S = 10.0  # one run takes far less
 ZERO = 128  # the code of 0 among activations, which are unsigned
 VECTORS, TOKENS = "vectors", "tokens"
-SLOWER = ["SkipLayerNormFusion"]  # what it makes takes nine times as long as its parts
+SLOWER = ["SkipLayerNormFusion"]  # what it makes takes longer than its parts
 
 
 @dataclass(slots=True)
