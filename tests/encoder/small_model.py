@@ -36,7 +36,13 @@ def background(count: int = 400) -> list[str]:
 
 
 def small_model(
-    *, mix: float = 0.6, star: str = "none", residual: bool = True, layers: int = 1, seed: int = 3
+    *,
+    mix: float = 0.6,
+    star: str = "none",
+    residual: bool = True,
+    layers: int = 1,
+    seed: int = 3,
+    background_posts: int = 400,
 ) -> Model:
     config = AstConfig(
         dim=12,
@@ -52,7 +58,8 @@ def small_model(
         Idf(np.random.default_rng(seed).uniform(0.5, 9, SLOTS).astype(np.float32)) if mix else None
     )
     weights = random_weights(config, len(LINES), seed)
-    model = export(weights, WordPiece.from_lines(LINES), idf, mix, background())
+    posts = background(background_posts)
+    model = export(weights, WordPiece.from_lines(LINES), idf, mix, posts)
     return replace(model, metrics={"note": 1})
 
 

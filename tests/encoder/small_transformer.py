@@ -35,10 +35,11 @@ def small_star(chunks: list[I32]) -> StarWeights:
 
 
 @cache
-def model_with_star() -> Model:
-    model = small_model()
+def model_with_star(background_posts: int = 400) -> Model:
+    model = small_model(background_posts=background_posts)
     tokens = Tokenizer(model.vocabulary, None, model.weights.config).posts(background())
-    return with_star(model, small_star(chunks_of(tokens.ids, tokens.offsets)[0]), background())
+    star = small_star(chunks_of(tokens.ids, tokens.offsets)[0])
+    return with_star(model, star, background(background_posts))
 
 
 @cache

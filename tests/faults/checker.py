@@ -4,7 +4,6 @@ It knows no worker and no clock. What a post must come to is decided by whoever 
 came to is read from the topics; an offset that is committed is a promise that is held against both.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.faults.expected_matches import digest
+from tests.faults.load import DELETED_STEP, Texts, number_of
 
 Place = tuple[int, int]  # partition and offset
 
@@ -167,40 +167,7 @@ def _commits(history: History, drained: bool) -> Iterator[str]:
             yield f"not drained: partition {partition} at {committed} of {end}"
 
 
-Met = frozenset[tuple[str, str]]  # ids and versions of the seeds that a text matches
-NUMBER = re.compile(rb'"id":"(\d+)"')
-
-
-class Texts(NamedTuple):
-    """The texts in their order, and what each must come to."""
-
-    texts: Sequence[str]
-    unreadable: frozenset[int]  # the texts that are part of a message that is not JSON
-    matches: Mapping[str, Sequence[Met]]  # by seed_set
-    model: str  # its digest
-
-    def messages(self) -> list[bytes]:
-        """With %d for the number of the post."""
-        escaped = (json.dumps(text).encode().replace(b"%", b"%%") for text in self.texts)
-        ends = (b"" if row in self.unreadable else b"}" for row in range(len(self.texts)))
-        rows = zip(escaped, ends, strict=True)
-        return [b'{"id":"%%d","text":%s%s' % (text, end) for text, end in rows]
-
-    def fault(self, record: Mapping[str, Any]) -> str:
-        """What is wrong with the match of a post, or nothing."""
-        post, matches = record["post"], record["matches"]
-        row = int(post["id"]) % len(self.texts)
-        named = ["plain", post["id"], self.texts[row]]
-        met = [(match["seed_id"], match["seed_version"]) for match in matches]
-        due = {seed: digest([*named, *seed, self.model])[:32] for seed in met}
-        stated = self.matches.get(record["seed_set"])
-        is_right = (
-            stated is not None and row not in self.unreadable and bool(met)
-            and set(met) == stated[row] and post["text"] == named[2]
-            and record["matched"] == len(matches) == len(due)
-            and [match["match_id"] for match in matches] == list(due.values())
-        )  # fmt: skip
-        return "" if is_right else f"post {post['id']} meets {met} in {record['seed_set']}"
+NUMBER = re.compile(rb'"rkey":"(\d+)"')
 
 
 class Counts(NamedTuple):
@@ -208,6 +175,8 @@ class Counts(NamedTuple):
     missing: int
     twice: int
     wrong: int
+    pruned: int  # posts that have a deletion record
+    unpruned: int  # posts that matched and were deleted, without one
 
 
 class Tally:
@@ -215,9 +184,10 @@ class Tally:
 
     def __init__(self, texts: Texts) -> None:
         self._texts, self._counts, self.wrong = texts, bytearray(), list[str]()
+        self._pruned = set[int]()
 
     def match(self, record: Mapping[str, Any]) -> None:
-        self._count(int(record["post"]["id"]), self._texts.fault(record))
+        self._count(number_of(record["post"]["id"]), self._fault(record))
 
     def letter(self, value: bytes | None, reason: str) -> None:
         found = NUMBER.search(value or b"")
@@ -225,10 +195,30 @@ class Tally:
         is_due = number % len(self._texts.texts) in self._texts.unreadable and reason == "bad_json"
         self._count(number, "" if is_due else f"a dead letter: {reason}, {value!r}")
 
+    def deletion(self, record: Mapping[str, Any]) -> None:
+        self._pruned.add(number_of(record["post"]["id"]))
+
     def _count(self, number: int, fault: str) -> None:
         self.wrong += [fault] if fault else []
         self._counts.extend(bytes(max(0, number + 1 - len(self._counts))))
         self._counts[number] = min(self._counts[number] + 1, 255)
+
+    def _fault(self, record: Mapping[str, Any]) -> str:
+        """What is wrong with the match of a post, or nothing."""
+        texts, post, matches = self._texts, record["post"], record["matches"]
+        number = number_of(post["id"])
+        row = number % len(texts.texts)
+        named = ["bluesky", post["id"], texts.text(number)]
+        met = [(match["seed_id"], match["seed_version"]) for match in matches]
+        due = {seed: digest([*named, *seed, texts.model])[:32] for seed in met}
+        stated = texts.matches.get(record["seed_set"])
+        is_right = (
+            stated is not None and row not in texts.unreadable and bool(met)
+            and set(met) == stated[row] and post["text"] == named[2]
+            and record["matched"] == len(matches) == len(due)
+            and [match["match_id"] for match in matches] == list(due.values())
+        )  # fmt: skip
+        return "" if is_right else f"post {post['id']} meets {met} in {record['seed_set']}"
 
     def due(self, sent: int) -> NDArray[np.bool_]:
         """Of so many posts, those of which something must come out under every set of seeds."""
@@ -237,10 +227,23 @@ class Tally:
         due[list(self._texts.unreadable)] = True
         return np.resize(due, sent)
 
+    def to_prune(self, sent: int) -> set[int]:
+        """Of so many posts, those that matched and were deleted."""
+        deleted = range(0, self._texts.deleted(sent) * DELETED_STEP, DELETED_STEP)
+        matched = {n for n in deleted if n < len(self._counts) and self._counts[n]}
+        return {n for n in matched if n % len(self._texts.texts) not in self._texts.unreadable}
+
+    def is_pruned(self, sent: int) -> bool:
+        return self.to_prune(sent) <= self._pruned
+
     def verdict(self, sent: int) -> Counts:
         counts = np.zeros(max(sent, len(self._counts)), np.uint8)
         counts[: len(self._counts)] = np.frombuffer(self._counts, np.uint8)
         must, unwritten = self.due(sent), int(np.count_nonzero(counts[sent:]))
         missing = int(np.count_nonzero(must & (counts[:sent] == 0)))
         twice = int(np.maximum(counts, 1).sum()) - len(counts)
-        return Counts(int(must.sum()), missing, twice, len(self.wrong) + unwritten)
+        due = self.to_prune(sent)
+        wrong = len(self.wrong) + unwritten + len(self._pruned - due)
+        return Counts(
+            int(must.sum()), missing, twice, wrong, len(self._pruned), len(due - self._pruned)
+        )

@@ -18,7 +18,10 @@ from encoder import Embeddings
 from encoder.model_directory import write_model
 from encoder.score.exact import pair_scores
 from encoder.score.lexical import SparseRows
-from tests.encoder.small_model import WORDS, small_model
+from tests.encoder.small_model import WORDS
+from tests.encoder.small_transformer import model_with_star
+
+BACKGROUND_POSTS = 4000  # enough for the skim thresholds of the default rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +77,37 @@ class Oracle:
     ) -> None:
         self.model: Path | str = model or folder / "model"
         if isinstance(self.model, Path):
-            write_model(self.model, small_model())
+            write_model(self.model, model_with_star(BACKGROUND_POSTS))
         self._enc = encoder.load(self.model, device="cpu", threads=1)
-        self._posts, self._share = self._enc.posts(texts or post_texts()), share
+        texts = texts or post_texts()
+        self._read, self._skimmed = self._enc.posts(texts), self._enc.skim(texts)
+        self._share = share
         self._articles: dict[str, encoder.Embeddings] = {}
         texts = ("storm flood river city in the storm", "match game music on the music")
         self.seeds = [self.seed(f"seed-{n}", text) for n, text in enumerate(texts)]
 
     def match_ids(self, post_id: str, text: str, seeds: Iterable[SeedWanted]) -> frozenset[str]:
-        post, now = self._enc.posts([text]), datetime.now(UTC)
+        read, skimmed, now = self._enc.posts([text]), self._enc.skim([text]), datetime.now(UTC)
         result = []
         for seed in seeds:
-            score = post.similarity(self._article(seed))[0, 0]
             over = seed.expires_at is not None and seed.expires_at <= now
-            if score >= np.float32(seed.threshold) and not over:
+            if not over and self._match(read, skimmed, seed)[0]:
                 named = ["plain", post_id, text, seed.id, seed.version, self._enc.digest]
                 result.append(digest(named)[:32])
         return frozenset(result)
 
     def matching(self, seed: SeedWanted) -> NDArray[np.bool_]:
         """Which of its texts match the seed."""
-        posts, article = self._posts, self._article(seed)
-        pairs = np.stack([np.arange(len(posts)), np.zeros(len(posts), np.int64)], axis=1)
-        return pair_scores(posts, article, pairs) >= np.float32(seed.threshold)
+        return self._match(self._read, self._skimmed, seed)
+
+    def _match(self, read: Embeddings, skimmed: Embeddings, seed: SeedWanted) -> NDArray[np.bool_]:
+        article = self._article(seed)
+        (automatic,), (skim,) = self._enc.match_thresholds(article)
+        # A looser threshold lowers the skim threshold by as much, a stricter one does not raise it.
+        skim = np.float32(float(skim) - max(0.0, float(automatic) - seed.threshold))
+        pairs = np.stack([np.arange(len(read)), np.zeros(len(read), np.int64)], axis=1)
+        is_read: NDArray[np.bool_] = pair_scores(skimmed, article, pairs) >= skim
+        return is_read & (pair_scores(read, article, pairs) >= np.float32(seed.threshold))
 
     @property
     def digest(self) -> str:
@@ -129,7 +140,7 @@ class Oracle:
         return Embeddings(dense[None], words, self._enc.mix, self._enc.digest)
 
     def _threshold(self, article: Embeddings) -> float:
-        scores = np.sort(self._posts.similarity(article)[:, 0])
+        scores = np.sort(self._read.similarity(article)[:, 0])
         low, high = (int(len(scores) * (1 - part * self._share)) for part in (1.2, 0.8))
         band = scores[low:high]
         gaps = np.diff(band)

@@ -100,13 +100,14 @@ def install() -> None:
         hurry_polls(script["poll_s"])
     if "via" in script:
         reroute(*script["via"])
-    posts = Encoder.posts
     crashpoint.set_hook(fault.reached)
+    reader = script.get("reader", "skim")
+    method = getattr(Encoder, reader)
 
     def embed(enc: Encoder, texts: Any, *, threads: int | None = None) -> Any:
-        return fault.embed(partial(posts, threads=threads), enc, list(texts))
+        return fault.embed(partial(method, threads=threads), enc, list(texts))
 
-    Encoder.posts = embed  # type: ignore[method-assign,assignment]
+    setattr(Encoder, reader, embed)
 
 
 def set_clock(ahead: Callable[[], float]) -> None:

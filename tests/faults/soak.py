@@ -1,11 +1,12 @@
 """Hours of posts at a steady rate, with bursts, faults by a seed, and workers that come and go.
 
-python -m tests.faults.soak --hours 2 [--seed N] [--rate 5000] [--kafka apache|embedded]
+python -m tests.faults.soak --hours 2 [--seed N] [--rate 2000] [--kafka apache|embedded]
 
-Workers 1 and 2 have instance ids. Worker 0 is never killed, so that one life is long enough to
-tell whether memory grows. Each worker reaches the broker through a network that can be cut. Each
-post has a number and repeats one of some texts; what a text must come to is computed once for each
-set of seeds that the control topic states.
+The workers skim and read by the model that ships. Workers 1 and 2 have instance ids. Worker 0 is
+never killed, so that one life is long enough to tell whether memory grows. Each worker reaches the
+broker through a network that can be cut. Each post has a number and repeats one of some texts; what
+a text must come to is computed once for each set of seeds that the control topic states. Some posts
+are deleted, and `newsift prune --follow` writes that. A desk is open, and asked for its pages.
 """
 # ruff: noqa: T201 - a command that prints its result
 
@@ -20,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -30,29 +31,30 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from bench.texts import SAMPLES, read_articles, read_posts
-from encoder.model_directory import write_model
-from tests.broker.clients import consumer, create, polled, producer, write_keyed
+from tests.broker.clients import consumer, create, polled, write_keyed
 from tests.broker.kafka import ApacheKafka, answers
 from tests.broker.server import Server, opened
-from tests.faults.checker import Tally, Texts
+from tests.faults.checker import Tally
 from tests.faults.expected_matches import Oracle, SeedWanted, seed_set
+from tests.faults.load import PARTITIONS, Load, Texts
+from tests.faults.memory import Memory
 from tests.faults.messages import BAD_SEEDS
 from tests.faults.network import Network
 from tests.faults.process import Worker
-from tests.worker.shared_encoder import model_without_star
+from tests.newsift.desk.desk_topics import DeskProcess
+from tests.worker.command_processes import Logged, environment
 from worker.config import StreamConfig
 
 MAX_WORKERS = 4
 WITH_IDS = (1, 2)  # workers that have instance ids
-PARTITIONS = 8
 TEXTS = 4096
 UNREADABLE_STEP = 400  # one of so many texts stands in a message that is not JSON
-SHARE = 0.03  # of the texts that match a seed
+SHARE = 0.002  # of the texts that match a seed
 CONFIGS = {"retention_ms": "-1", "retention_bytes": f"{2**29}", "segment_bytes": f"{2**25}"}
 STATE = {"cleanup_policy": "compact", "segment_bytes": f"{2**25}"}
 TOPICS = {
     "posts": (PARTITIONS, CONFIGS), "matches": (PARTITIONS, CONFIGS),
-    "rejected": (PARTITIONS, CONFIGS), "seeds": (1, STATE),
+    "rejected": (PARTITIONS, CONFIGS), "seeds": (1, STATE), "labels": (1, STATE),
 }  # fmt: skip
 GROUP = "soak"
 STREAM = StreamConfig()
@@ -62,43 +64,13 @@ GAP_S = (5.0, 45.0)  # between faults
 BURST, BURST_S = 10, 10.0
 PATIENCE_S = 120.0
 DRAIN_S = 1800.0
-TICK_S = 0.05
+DESK_S = 5.0  # between two questions to the desk
+PAGES = ("health", "events", "event?event={0}", "matches?event={0}", "scores?event={0}")
 EXAMPLES = 20  # of what is wrong
-LONG_S, GROWN = 3600.0, 1.25  # a life in which memory may not grow, and by how much it may
-
-
-class Load(threading.Thread):
-    """Writes posts at a rate, the same to each partition, and each post once."""
-
-    def __init__(self, address: str, topic: str, rate: float, messages: Sequence[bytes]) -> None:
-        super().__init__(daemon=True)
-        self._address, self._topic, self._messages = address, topic, messages
-        self._over = threading.Event()
-        self.rate, self.sent = rate, 0
-
-    def run(self) -> None:
-        then, due, count = time.monotonic(), 0.0, len(self._messages)
-        with producer(
-            self._address, linger_ms=20, enable_idempotence=True, delivery_timeout_ms=600_000
-        ) as client:
-            while not self._over.wait(TICK_S):
-                now = time.monotonic()
-                due, then = due + self.rate * (now - then), now
-                for number in range(self.sent, round(due)):
-                    value = self._messages[number % count] % number
-                    client.send(self._topic, value, partition=number % PARTITIONS)
-                    self.sent = number + 1
-
-    def stop(self) -> None:
-        """Returns once the broker has all posts."""
-        self.rate = 0
-        self._over.set()
-        if self.is_alive():
-            self.join()
 
 
 class Soak:
-    """The load, the workers and the checker, and what is measured of them."""
+    """The load, the workers, desk, prune and the checker, and what is measured of them."""
 
     def __init__(
         self, server: Server, network: Network, client: Any, folder: Path, rate: float
@@ -106,28 +78,29 @@ class Soak:
         self.server, self.network, self._client = server, network, client
         self._folder, self.rate = folder, rate
         posts, _ = read_posts(None, TEXTS)
-        self._model = str(folder / "model")
-        write_model(self._model, model_without_star())
-        oracle = Oracle(folder, self._model, posts, SHARE)
+        oracle = Oracle(folder, "default", posts, SHARE)
         seeds = [
             oracle.seed(name, f"{title}\n{text}") for name, (title, text) in zip(
                 ("lasting-0", "lasting-1", "lasting-2", "changing", "changing"),
                 read_articles(SAMPLES / "seeds", 5), strict=True)
         ]  # fmt: skip
-        self.versions, self.version = [seeds[:4], [*seeds[:3], seeds[4]]], 0
-        rows = {seed.version: oracle.matching(seed).tolist() for seed in seeds}
+        profile = oracle.profile(seeds[0], seeds[1].text)
+        # Of the seed that changes, and of the seed whose event may have learned: what may be stated
+        self.choices: list[list[SeedWanted]] = [[seeds[3], seeds[4]], [seeds[0], profile]]
+        self.chosen, self._others = [0, 0], seeds[1:3]
+        rows = {seed.version: oracle.matching(seed).tolist() for seed in [*seeds, profile]}
         texts = Texts(posts, frozenset(range(7, len(posts), UNREADABLE_STEP)), {
             seed_set(stated): [
                 frozenset((s.id, s.version) for s in stated if rows[s.version][n])
                 for n in range(len(posts))
-            ] for stated in self.versions
+            ] for stated in ([*self._others, *both] for both in itertools.product(*self.choices))
         }, oracle.digest)  # fmt: skip
-        self.tally, self.threshold = Tally(texts), seeds[0].threshold
+        self.tally = Tally(texts)
         self.topics = {role: f"soak-{role}" for role in TOPICS}
         for role, (count, configs) in TOPICS.items():
             create(server.address, self.topics[role], count, **configs)
         self.control((seed.id.encode(), seed.value) for seed in self.stated)
-        self.load = Load(server.address, self.topics["posts"], rate, texts.messages())
+        self.load = Load(server.address, self.topics["posts"], rate, texts)
         self._outputs = [
             TopicPartition(self.topics[role], number)
             for role, number in itertools.product(("matches", "rejected"), range(PARTITIONS))
@@ -137,7 +110,11 @@ class Soak:
         self._starts, self.began, self.calm_at = itertools.count(), time.monotonic(), 0.0
         self.allowed = 0  # posts that may come out twice
         self.tried, self.fired, self.crashes = Counter[str](), Counter[str](), list[str]()
-        self.memory = list[tuple[float, int]]()  # of worker 0: seconds and bytes
+        self.memory = Memory()
+        self._ask_at, self.answers = 0.0, 0  # of the desk
+        self._env = environment(NEWSIFT_CONFIG=str(self._config("commands")))
+        self.desk = DeskProcess.start(folder, "newsift", "desk", "--port", "0", env=self._env)
+        self.prune = self._start_prune()
 
     @property
     def now(self) -> float:
@@ -145,7 +122,8 @@ class Soak:
 
     @property
     def stated(self) -> list[SeedWanted]:
-        return self.versions[self.version]
+        pairs = zip(self.choices, self.chosen, strict=True)
+        return [*self._others, *(choice[chosen] for choice, chosen in pairs)]
 
     def control(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         write_keyed(self.server.address, self.topics["seeds"], list(records))
@@ -172,7 +150,8 @@ class Soak:
     def _read(self) -> None:
         for record in polled(self._client, 0):
             if record.topic == self.topics["matches"]:
-                self.tally.match(json.loads(record.value))
+                row = json.loads(record.value)
+                (self.tally.deletion if "deleted_at" in row else self.tally.match)(row)
             else:
                 self.tally.letter(record.value, dict(record.headers)["reason"].decode())
 
@@ -195,19 +174,40 @@ class Soak:
             self._look_at_end(worker)
         self.leaving = [worker for worker in self.leaving if worker not in gone]
         for n in [n for n in range(self.size) if n in ended or n not in self.workers]:
-            settings = {
-                "kafka": {"bootstrap_servers": self.server.address, "group": GROUP,
-                          "instance_id": f"worker-{n}" if n in WITH_IDS else None},
-                "topics": self.topics | {"partitions": PARTITIONS},
-                "model": {"name": self._model, "device": "cpu", "threads": 1}, "web": {"port": 0},
-                "matching": {"threshold": self.threshold},
-            }  # fmt: skip
             folder = self._folder / f"worker-{n}.{next(self._starts)}"
-            file = folder.with_suffix(f"{folder.suffix}.yaml")
-            file.write_text(yaml.safe_dump(settings), "utf-8")
+            file = self._config(folder.name, f"worker-{n}" if n in WITH_IDS else None)
             self.workers[n] = Worker(folder, file, {"via": self.network.route}, fork=False)
-        with suppress(OSError, IndexError):  # it has just ended
-            self.memory.append((self.now, self.workers[0].memory()))
+        if self.prune.process.poll() is not None:
+            self.note(f"prune ended: {(self.prune.output.splitlines() or [''])[-1]}")
+            self.prune = self._start_prune()
+        for name, process in (
+            ("worker 0", self.workers[0].process), ("desk", self.desk.process),
+            ("prune", self.prune.process),
+        ):  # fmt: skip
+            self.memory.sample(name, process.pid, self.now)
+        if time.monotonic() > self._ask_at:
+            self._ask_at = time.monotonic() + DESK_S
+            threading.Thread(target=self._ask_desk, daemon=True).start()
+
+    def _config(self, name: str, instance_id: str | None = None) -> Path:
+        settings = {
+            "kafka": {"bootstrap_servers": self.server.address, "group": GROUP,
+                      "instance_id": instance_id},
+            "topics": self.topics | {"partitions": PARTITIONS},
+            "model": {"device": "cpu", "threads": 1}, "web": {"port": 0},
+        }  # fmt: skip
+        file = self._folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(settings), "utf-8")
+        return file
+
+    def _start_prune(self) -> Logged:
+        return Logged.start(self._folder, "newsift", "prune", "--follow", env=self._env)
+
+    def _ask_desk(self) -> None:
+        for page in PAGES:
+            with suppress(OSError):
+                self.desk.call(page.format(self._others[0].id))
+                self.answers += 1
 
     def _look_at_end(self, worker: Worker) -> None:
         """Of a worker that nobody killed: it may end by itself, and says why."""
@@ -239,6 +239,8 @@ class Soak:
         for worker in [*self.workers.values(), *self.leaving]:
             worker.kill()
         self.load.stop()
+        for command in (self.desk, self.prune):
+            command.kill()
 
 
 def kill_worker(soak: Soak, dice: random.Random) -> bool:
@@ -281,9 +283,22 @@ def slow_network(soak: Soak, dice: random.Random) -> bool:
 
 
 def replace_seed(soak: Soak, _dice: random.Random) -> bool:
-    soak.version ^= 1
-    soak.control([(soak.stated[-1].id.encode(), soak.stated[-1].value)])
+    soak.chosen[0] ^= 1
+    soak.control([(soak.stated[-2].id.encode(), soak.stated[-2].value)])
     return in_force(soak)
+
+
+def change_profile(soak: Soak, _dice: random.Random) -> bool:
+    """It comes, and stands for its seed, or goes."""
+    soak.chosen[1] ^= 1
+    profile = soak.choices[1][1]
+    soak.control([(profile.id.encode(), profile.value if soak.chosen[1] else None)])
+    return in_force(soak)
+
+
+def kill_prune(soak: Soak, _dice: random.Random) -> bool:
+    soak.prune.kill()
+    return soak.prune.process.poll() == -signal.SIGKILL
 
 
 def rewrite_control(soak: Soak, dice: random.Random) -> bool:
@@ -329,6 +344,8 @@ FAULTS: dict[str, Callable[[Soak, random.Random], bool]] = {
     "the network cut": cut_network,
     "the network slow": slow_network,
     "a seed replaced": replace_seed,
+    "a profile comes or goes": change_profile,
+    "prune killed": kill_prune,
     "the control topic rewritten": rewrite_control,
     "scaled": scale,
     "a burst": burst,
@@ -346,15 +363,6 @@ def schedule(seed: int, seconds: float) -> Iterator[tuple[float, str, random.Ran
             yield at, kind, random.Random(dice.getrandbits(32))
 
 
-def growth(life: Sequence[tuple[float, int]]) -> list[str]:
-    """A long life may not need more memory in its last quarter than in its first."""
-    sizes, quarter = [size / 1e6 for _, size in life], len(life) // 4
-    if not life or life[-1][0] - life[0][0] < LONG_S:
-        return []
-    early, late = max(sizes[:quarter]), max(sizes[-quarter:])
-    return [f"worker 0 grew from {early:.0f} to {late:.0f} MB"] if late > GROWN * early else []
-
-
 def run(soak: Soak, seed: int, seconds: float) -> list[str]:
     """What is wrong."""
     soak.wait(1)
@@ -367,22 +375,27 @@ def run(soak: Soak, seed: int, seconds: float) -> list[str]:
     soak.wait(max(seconds - soak.now, 0))
     soak.load.stop()
     soak.note("no more posts")
-    drained = soak.until(lambda: soak.committed() == soak.load.sent, DRAIN_S)
+    stopped = soak.now
+    drained = soak.until(lambda: soak.committed() == soak.load.messages, DRAIN_S)
+    soak.note(f"drained after {soak.now - stopped:.0f} s")
     soak.until(soak.is_read)
+    soak.until(lambda: soak.tally.is_pruned(soak.load.sent))
     verdict = soak.tally.verdict(soak.load.sent)
     soak.note(f"{soak.load.sent:,} posts, {verdict}, {soak.allowed:,} may be twice; {soak.fired}")
+    soak.note(f"the desk answered {soak.answers:,} times; {soak.memory}")
     wrong = [f"{kind} never fired" for kind in soak.tried if not soak.fired[kind]]
-    wrong += [] if drained else [f"{soak.committed()} posts committed of {soak.load.sent}"]
-    wrong += [f"{verdict}"] if verdict.missing or verdict.wrong else []
+    wrong += [] if drained else [f"{soak.committed()} committed of {soak.load.messages}"]
+    wrong += [f"{verdict}"] if verdict.missing or verdict.wrong or verdict.unpruned else []
+    wrong += ["the desk has ended"] if soak.desk.process.poll() is not None else []
     wrong += [f"{verdict.twice} twice"] if verdict.twice > soak.allowed else []
-    return [*wrong, *soak.tally.wrong[:EXAMPLES], *soak.crashes, *growth(soak.memory)]
+    return [*wrong, *soak.tally.wrong[:EXAMPLES], *soak.crashes, *soak.memory.complaints()]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.faults.soak", description=__doc__)
     parser.add_argument("--hours", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    parser.add_argument("--rate", type=float, default=5000.0, help="posts a second")
+    parser.add_argument("--rate", type=float, default=2000.0, help="posts a second")
     parser.add_argument("--kafka", choices=("apache", "embedded"), default="apache")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)

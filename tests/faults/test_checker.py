@@ -1,17 +1,22 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.faults.checker import (
+    Counts,
     History,
     LetterSeen,
     MatchSeen,
     Named,
     Sent,
+    Tally,
     Verdict,
     check,
 )
+from tests.faults.expected_matches import digest
+from tests.faults.load import AUTHOR, DELETED_AFTER, DELETED_STEP, Texts
 
 GOOD = Named("m1", 0.7, 0.6)
 
@@ -96,3 +101,46 @@ def test_after_a_crash_only_committed_posts_must_have_records() -> None:
     assert check(crashed, drained=False).complaints == ()
     crashed = replace(crashed, committed={0: 4})
     assert "missing: the match of (0, 3)" in complaint(crashed, drained=False)
+
+
+# Of four texts the first matches, and the second is unreadable; of the posts that match, two are
+# deleted.
+MET = [frozenset({("ferry", "v1")}), *[frozenset[tuple[str, str]]()] * 3]
+TEXTS = Texts(["a ferry", "b", "c", "d"], frozenset({1}), {"set": MET}, "model")
+SENT = DELETED_AFTER + 5 * DELETED_STEP
+OUT = [number for number in range(SENT) if number % 4 < 2]
+
+
+def post_id(number: int) -> str:
+    return f"at://{AUTHOR}/app.bsky.feed.post/{number}"
+
+
+def tallied(
+    numbers: Sequence[int] = OUT, pruned: Sequence[int] = (0, 4 * DELETED_STEP),
+    seed_set: str = "set", reason: str = "bad_json",
+) -> Counts:  # fmt: skip
+    tally = Tally(TEXTS)
+    for number in numbers:
+        if number % 4 == 1:
+            tally.letter(TEXTS.message(number), reason)
+            continue
+        post = {"id": post_id(number), "text": TEXTS.text(number)}
+        named = ["bluesky", post["id"], post["text"], "ferry", "v1", "model"]
+        hit = {"seed_id": "ferry", "seed_version": "v1", "match_id": digest(named)[:32]}
+        tally.match({"post": post, "matches": [hit], "matched": 1, "seed_set": seed_set})
+    for number in pruned:
+        tally.deletion({"post": {"id": post_id(number)}})
+    assert tally.is_pruned(SENT) is (tally.verdict(SENT).unpruned == 0)
+    return tally.verdict(SENT)
+
+
+def test_the_tally_of_a_soak_finds_each_damage() -> None:
+    whole = Counts(len(OUT), missing=0, twice=0, wrong=0, pruned=2, unpruned=0)
+    assert tallied() == whole
+    assert tallied(OUT[:4] + OUT[6:]) == whole._replace(missing=2)
+    assert tallied([*OUT, 8]) == whole._replace(twice=1)
+    assert tallied([*OUT, SENT + 3]) == whole._replace(wrong=1)
+    assert tallied(seed_set="other").wrong == sum(number % 4 == 0 for number in OUT)
+    assert tallied(reason="failed").wrong == sum(number % 4 == 1 for number in OUT)
+    assert tallied(pruned=[0]) == whole._replace(pruned=1, unpruned=1)
+    assert tallied(pruned=[0, 4, 4 * DELETED_STEP]) == whole._replace(pruned=3, wrong=1)

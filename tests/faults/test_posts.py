@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import pytest
 from kafka.structs import OffsetAndMetadata
 
 from tests.broker.clients import admin, read_to_end
@@ -10,25 +11,30 @@ from tests.faults.injected_faults import INFINITE, UNBEARABLE, UNLUCKY
 from tests.faults.messages import ODD_TEXTS, POISON
 from tests.faults.story import Story
 
+READERS = pytest.mark.parametrize("reader", ["skim", "posts"])  # methods of the encoder
+TO_BE_READ = "storm flood river city"
 
-def test_04_no_memory(story: Story) -> None:
+
+@READERS
+def test_04_no_memory(story: Story, reader: str) -> None:
     """One post does not fit into memory; it becomes a dead letter, and the others are processed."""
     story.posts(20)
-    story.post(f"the flood is {UNBEARABLE}", "out_of_memory")
+    story.post(f"{TO_BE_READ} {UNBEARABLE}", "out_of_memory")
     story.posts(20)
-    worker = story.worker(room=2)
+    worker = story.worker(room=2, reader=reader)
     story.nothing_lost()
     assert {"memory", UNBEARABLE} <= set(worker.proofs)
 
 
-def test_05_no_number(story: Story) -> None:
+@READERS
+def test_05_no_number(story: Story, reader: str) -> None:
     """A post without a finite embedding becomes a dead letter; its neighbours are processed."""
     story.posts(20)
-    story.post(f"the river is {INFINITE}", "not_finite")
+    story.post(f"{TO_BE_READ} {INFINITE}", "not_finite")
     story.posts(20)
-    story.post(f"the storm is {UNLUCKY}", "failed")
+    story.post(f"{TO_BE_READ} {UNLUCKY}", "failed")
     story.posts(20)
-    worker = story.worker(infinite=True, unlucky=True)
+    worker = story.worker(infinite=True, unlucky=True, reader=reader)
     story.nothing_lost()
     assert set(worker.proofs) == {INFINITE, UNLUCKY}
 

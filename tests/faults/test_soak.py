@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tests.faults.soak import FAULTS, growth, schedule
+from tests.faults.memory import growth
+from tests.faults.soak import FAULTS, schedule
 
 
 def test_a_seed_decides_the_faults_and_each_comes_soon() -> None:

@@ -425,7 +425,9 @@ class Pipeline:
             self._run_probe(seeds)
         except Exception:  # noqa: BLE001 - whatever it is, it is not this post's
             raise error from None
-        batch.reject(row, Reason.FAILED, f"{type(error).__name__} as it was {was}")
+        is_infinite = isinstance(error, FloatingPointError)
+        reason = Reason.NOT_FINITE if is_infinite else Reason.FAILED
+        batch.reject(row, reason, f"{type(error).__name__} as it was {was}")
 
     def _run_probe(self, seeds: SeedSet) -> None:
         """Takes a valid post through all stages, as if it matched the first seed."""
