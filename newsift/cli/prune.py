@@ -9,6 +9,7 @@ from newsift.cli.terminal import confirm_publish, require_yes
 from newsift.operations.messages import notify
 from newsift.operations.prune import Author, Pruner, prune_posts, read_author_posts
 from worker.config import Config
+from worker.errors import BrokerError
 from worker.kafka.reading import connected
 from worker.kafka.sending import sending
 from worker.kafka.topics import admin_client
@@ -16,10 +17,13 @@ from worker.posts.outcome import PLATFORMS
 from worker.text import one_line, plural
 
 POLL_S = 1.0
+RETRY_S = 5.0
 
 
 @click.command()
-@click.option("--follow", is_flag=True, help="Wait for new deletions, until it is ended.")
+@click.option(
+    "--follow", is_flag=True, help="Wait for new deletions, and for a broker that is away."
+)
 @since_option("Deletions from this time on: 2h, or in RFC 3339; else from where it ended last.")
 @click.option("--author", metavar="ID", help="All posts of this author instead.")
 @click.option("--platform", type=click.Choice(PLATFORMS), help="The platform of --author.")
@@ -45,6 +49,24 @@ def prune(
             raise click.UsageError("--author: all its posts are pruned; omit --follow and --since")
         prune_author(Author.parse(platform, author), yes, config)
         return
+    while True:
+        try:
+            waiting = prune_deletions(follow, start, config)
+            break
+        except BrokerError as error:
+            if not follow:
+                raise
+            notify(f"{error}; it tries again, Ctrl-C ends it")
+            time.sleep(RETRY_S)
+    if waiting:
+        notify(
+            f"{plural(waiting, 'message')} of {config.topics.posts} left for when the workers "
+            f"({config.kafka.group}) have read them; --follow waits for that"
+        )
+
+
+def prune_deletions(follow: bool, start: int | None, config: Config) -> int:
+    """Returns how many messages wait for the workers."""
     with connected(config) as cluster, admin_client(config) as admin, sending(config) as outbox:
         pruner, waiting = Pruner(cluster, admin, outbox, config, start), -1
         try:
@@ -55,11 +77,7 @@ def prune(
         finally:
             if waiting >= 0 or pruner.counts.deletions:  # else it was refused at once
                 notify(str(pruner.counts))
-    if waiting:
-        notify(
-            f"{plural(waiting, 'message')} of {config.topics.posts} left for when the workers "
-            f"({config.kafka.group}) have read them; --follow waits for that"
-        )
+    return waiting
 
 
 def prune_author(author: Author, yes: bool, config: Config) -> None:
