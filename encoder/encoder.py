@@ -168,7 +168,14 @@ class Encoder:
         """
         self._refuse_closed()
         read_factor = math.inf if read_factor == "all" else read_factor
-        return match_thresholds(background or self._background, articles, rate, read_factor)
+        if background is None:
+            background = self._background
+        elif not isinstance(background, Background):
+            raise InputError(
+                f"background: {type(background).__name__}; give the vectors of both readers, "
+                "encoder.embeddings.Background(read, skim)"
+            )
+        return match_thresholds(background, articles, rate, read_factor)
 
     def tokenize(self, text: str) -> list[tuple[str, float]]:
         """The words of a post, each with its weight in the words half.

@@ -30,9 +30,10 @@ def thresholds(background: Embeddings, articles: Embeddings, rate: float) -> F32
     require_same_model(require_embeddings("articles", articles), background)
     refuse_wrong_lengths(articles=articles, background=background)
     if round(rate * len(background)) < 1:
+        coarser = f"use {1 / len(background):.1g} or more, or " if len(background) > 1 else ""
         raise InputError(
             f"rate: {rate:g} is finer than {len(background)} background posts can tell; "
-            f"use {1 / max(len(background), 1):.1g} or more"
+            f"{coarser}give more posts"
         )
     cuts = np.empty(len(articles), np.float32)
     count = round(rate * len(background))
@@ -51,7 +52,9 @@ def match_thresholds(
     highest scores among the posts that are read. EVERY_POST where all posts are read.
     """
     if not (is_real(read_factor) and read_factor >= 1):
-        raise InputError(f"read_factor: {read_factor!r} is not a number of at least 1")
+        raise InputError(
+            f'read_factor: {read_factor!r} is neither a number of at least 1 nor "all"'
+        )
     alone = thresholds(background.read, articles, rate)
     if read_factor * rate >= 1:
         return alone, np.full(len(articles), EVERY_POST, np.float32)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ from worker.seeds.state import parse_control_state
 
 InputItem: TypeAlias = str | tuple[str, str] | Mapping[str, Any] | list[Any]
 ID = "id"
+MAX_WHOLE_FLOAT = 2**53  # from here on a float may stand for several whole numbers
+ROUNDED_IDS = (
+    "ids: as floats these may be rounded, so digests of the texts stand for them; give them as text"
+)
 
 
 class InputPost(NamedTuple):
@@ -97,6 +102,8 @@ def _column(table: Any, name: str) -> Any:
         raise InputError(
             f"posts: no column {name!r}; name it by text= or id= ({columns} are there)"
         )
+    if [*table.columns].count(name) > 1:
+        raise InputError(f"posts: several columns are called {name!r}; rename all but one")
     return table[name]
 
 
@@ -107,11 +114,26 @@ def _post(item: Any, text: str, id: str, number: int) -> InputPost:
     if not isinstance(content, str):
         kind = "no text" if content is None else type(content).__name__
         raise InputError(f"posts[{number}]: {kind}, expected a str under {text!r}; leave it out")
-    if name is None or _is_missing(name):
-        name = text_id(content)
+    name = _id_of(name, content, number)
     alt, card, links = attachments
     post = Post("", "plain", content, alt=alt, card=card, links=links)
     return InputPost(name, compared_text(post), post)
+
+
+def _id_of(name: Any, text: str, place: int) -> Any:
+    """The digest of the text where the id is missing, or a float that may have been rounded."""
+    if name is None or _is_missing(name) or (isinstance(name, str) and not name.strip()):
+        return text_id(text)
+    if isinstance(name, float | np.floating) and (number := float(name)).is_integer():
+        # Of a column of whole numbers with a gap.
+        if abs(number) < MAX_WHOLE_FLOAT:
+            return int(number)
+        warnings.warn(ROUNDED_IDS, stacklevel=2)
+        return text_id(text)
+    if isinstance(name, bool | np.bool_ | bytes | list | dict):
+        kind = type(name).__name__
+        raise InputError(f"posts[{place}]: its id is a {kind}, expected a text or a whole number")
+    return name
 
 
 def _is_missing(value: Any) -> bool:
@@ -309,8 +331,10 @@ def _seeds(
 ) -> SeedSet:  # fmt: skip
     """What the worker would refuse is refused."""
     rate, threshold = rules.rate, rules.threshold
+    if not (is_real(rate) and 0 < rate < 1):
+        raise InputError(f"rate: {rate!r} is not a share between 0 and 1")
     if threshold is None and own_background is None:
-        enc.thresholds(enc.articles([]), rate)  # refuses a rate that cannot be
+        enc.thresholds(enc.articles([]), rate)  # refuses a rate that is too fine
     if threshold is not None and not (is_real(threshold) and 0 < threshold <= 1):
         raise InputError(f"threshold: {threshold!r} is not above 0 and at most 1")
     records: dict[bytes, bytes] = {}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from newsift.matching import MATCH_COLUMNS, Sieve
+from newsift.matching import ID, MATCH_COLUMNS, Sieve
 
 
 def matches(ds: Any, sieve: Sieve, text: str = "text", id: str | None = None) -> Any:
@@ -10,11 +10,17 @@ def matches(ds: Any, sieve: Sieve, text: str = "text", id: str | None = None) ->
 
     Each worker of Ray loads the model once. Ids are text.
     """
+    name = id or ID
 
-    def match_batch(frame: Any) -> Any:
+    def match_batch(table: Any) -> Any:
         import pandas as pd
 
-        rows = pd.DataFrame(sieve.matches(frame, text, id), columns=MATCH_COLUMNS)
+        if name in table.column_names:  # pandas would round whole numbers where one is missing
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, table.column(name).cast("string"))
+        rows = pd.DataFrame(
+            sieve.matches(table.to_pandas(ignore_metadata=True), text, id), columns=MATCH_COLUMNS
+        )
         return rows.astype({"id": str})
 
-    return ds.map_batches(match_batch, batch_format="pandas")
+    return ds.map_batches(match_batch, batch_format="pyarrow")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from newsift.matching import MATCH_COLUMNS, Sieve
+from newsift.matching import ID, MATCH_COLUMNS, Sieve
 
 SCHEMA = "id string, match_id string, event string, seed_id string, score double, threshold double"
 
@@ -21,4 +21,7 @@ def matches(df: Any, sieve: Sieve, text: str = "text", id: str | None = None) ->
             rows = pd.DataFrame(sieve.matches(frame, text, id), columns=MATCH_COLUMNS)
             yield rows.astype({"id": str})
 
+    name = id or ID
+    if name in df.columns:  # pandas would round whole numbers where one is missing
+        df = df.withColumn(name, df[name].cast("string"))
     return df.mapInPandas(match_frames, SCHEMA)

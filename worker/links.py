@@ -5,8 +5,8 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 MAX_LINK_CHARS = 2048
-# Control characters and spaces, and what browsers read in other ways than servers.
-UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029]")
+# Control characters, spaces, halves of letters, and what browsers and servers read differently.
+UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff]")
 MAX_HOST_CHARS = 253
 MAX_PARAMETERS = 100
 DEFAULT_PORTS = {"http": 80, "https": 443}

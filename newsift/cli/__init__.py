@@ -25,7 +25,6 @@ FAILED_CODE, INTERRUPTED_CODE = 1, 130
 EXTRAS = {"torch": "train", "entmax": "train", "matplotlib": "figures", "sklearn": "figures"}
 DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # SIGTERM is the regular end of these commands, even while they are still imported.
-LONG_RUNNING = {"collect", "desk", "broker", "prune"}
 
 # Headings of `newsift --help`, with the names of the commands and what they do.
 GROUPS = {
@@ -89,6 +88,10 @@ COMMANDS = {
 }
 
 
+class Interrupted(Exception):
+    """By a signal; of KeyboardInterrupt click would print an empty line."""
+
+
 class ReaderLeft(Exception):
     """The reader of our output has closed the pipe, as `head` does."""
 
@@ -107,6 +110,8 @@ class TableGroup(CommandGroup):
         """click would report a reader that left as a failure."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
         except BrokenPipeError as error:
             if is_read():
                 raise RunError(f"{type(error).__name__}: {error}") from error
@@ -155,7 +160,7 @@ def cli() -> None:
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; prints at most one line for an error."""
     interrupts: list[int] = []
-    command_name = (sys.argv[1:] if args is None else args)[:1]
+    args = sys.argv[1:] if args is None else args
     try:
         with interruptible() as interrupts:
             code = cli.main(args=args, prog_name="newsift", standalone_mode=False)
@@ -166,8 +171,8 @@ def run(args: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.ClickException as error:
         return _print_error(error.format_message(), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        return _report_interrupt(interrupts, command_name)
+    except (click.Abort, KeyboardInterrupt, Interrupted):
+        return _report_interrupt(interrupts, args)
     except (ReaderLeft, BrokenPipeError):
         _discard_output()
         return 0
@@ -175,7 +180,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return _print_error(str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - one line instead of a traceback
         if interrupts:  # an interrupted compiler raises its own error
-            return _report_interrupt(interrupts, command_name)
+            return _report_interrupt(interrupts, args)
         if (
             isinstance(error, OSError)
             and error.errno in DISK_FULL_ERRORS
@@ -207,11 +212,30 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
-def _report_interrupt(interrupts: Sequence[int], command_name: Sequence[str]) -> int:
-    """SIGTERM is the regular end of a long-running command and an interruption of any other."""
-    if signal.SIGTERM in interrupts and LONG_RUNNING.intersection(command_name):
+def _report_interrupt(interrupts: Sequence[int], args: Sequence[str]) -> int:
+    """SIGTERM is the regular end of a command that has no other, and interrupts the rest."""
+    if signal.SIGTERM in interrupts and runs_until_ended(args):
         return 0
+    if sys.stderr.isatty():
+        click.echo(err=True)  # after ^C
     return _print_error("interrupted", INTERRUPTED_CODE)
+
+
+def runs_until_ended(args: Sequence[str]) -> bool:
+    """Whether what was asked for goes on until a signal ends it."""
+    options = {arg.partition("=")[0] for arg in args}
+    match args[:2]:
+        case ["worker" | "desk" | "broker", *_]:
+            return True
+        case ["collect", *_] | ["seeds", "follow"]:
+            return options.isdisjoint({"--once", "--dry-run"})
+        case ["prune", *_]:
+            return "--follow" in options
+        case ["matches", *_]:
+            return "--post-to" in options
+        case ["events", "learn"]:
+            return "--every" in options
+    return False
 
 
 def _print_error(message: str, code: int) -> int:

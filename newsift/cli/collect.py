@@ -266,7 +266,8 @@ def files(place: str, once: bool, file_options: FileOptions, run: Run, config: C
     try:
         run_source(source, replace(run, state=file), config)
     finally:
-        notify(f"{place}: {format_counts(source.counts) or 'nothing new'}")
+        if source.was_scanned:
+            notify(f"{place}: {format_counts(source.counts) or 'nothing new'}")
     if once:
         counts = source.counts
         if unread := counts["not understood"]:

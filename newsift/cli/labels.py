@@ -97,10 +97,13 @@ def ask(
     the same whoever asks. Keys: y on, n off, u unsure, z undo, q quit.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise InputError(
-            "labels ask: needs a terminal; label in a file (`newsift matches --csv`, with a column "
-            "'label') and publish it with `newsift labels import FILE`"
-        )
+        instead = "run it in one, or judge with `newsift desk`"
+        if kind == "learn":
+            instead = (
+                "label in a file (`newsift matches --csv`, with a column 'label') and publish it "
+                "with `newsift labels import FILE`"
+            )
+        raise InputError(f"labels ask: needs a terminal; {instead}")
     name = by or current_user()
     check_names(**{"EVENT": event, "--by": name})
     with label_topic(config) as topic:

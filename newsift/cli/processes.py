@@ -14,7 +14,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from newsift.cli.signals import defer_interrupts
-from newsift.cli.worker import WORKER_ARGUMENTS, faust
+from newsift.cli.worker import FAUST, WORKER_ARGUMENTS
 from newsift.operations.workers import ANSWER_ERRORS, ask_worker
 from worker.errors import RunError
 from worker.metrics.address_file import WorkerAddress
@@ -99,7 +99,7 @@ def worker_process(
         # In a new session: Ctrl-C reaches only this process, which then stops the worker in order.
         with log.open("wb") as output, defer_interrupts():
             process = subprocess.Popen(
-                [*with_parent(), *faust(), *WORKER_ARGUMENTS], cwd=folder, env=environment,
+                [*with_parent(), *FAUST, *WORKER_ARGUMENTS], cwd=folder, env=environment,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
         yield WorkerProcess(process, port, log)

@@ -8,6 +8,7 @@ import click
 
 from newsift.cli.options import CONFIG, KAFKA
 
+FAUST = (sys.executable, "-P", "-m", "newsift.faust")
 WORKER_ARGUMENTS = ("-A", "worker", "worker")
 
 
@@ -29,10 +30,5 @@ def worker(kafka: str | None, config_file: Path | None, options: tuple[str, ...]
     if config_file is not None:
         env["NEWSIFT_CONFIG"] = str(config_file.absolute())
     sys.stdout.flush()
-    command = [*faust(), *WORKER_ARGUMENTS, *options]
+    command = [*FAUST, *WORKER_ARGUMENTS, *options]
     os.execve(command[0], command, env)
-
-
-def faust() -> list[str]:
-    script = Path(sys.executable).with_name("faust")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "faust"]

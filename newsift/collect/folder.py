@@ -111,6 +111,7 @@ class Folder:
     scan_interval_s: float = SCAN_INTERVAL_S
     name: str = "files"
     counts: Counter[str] = field(default_factory=Counter)
+    was_scanned: bool = False
     _warnings: set[str] = field(default_factory=set)
     _pause: float = 0.0
     _is_closed: bool = False
@@ -143,7 +144,7 @@ class Folder:
         """Lists of frames; an empty list means that no complete file is left."""
         while True:
             began = time.monotonic()
-            files = scan_folder(self.place)
+            files, self.was_scanned = scan_folder(self.place), True
             new = [file for file in files or [] if self._is_new(file)]
             complete, has_others = self.settle_timer.complete_files(
                 new, time.time(), time.monotonic()

@@ -136,21 +136,19 @@ class Measure:
     @cached_property
     def background(self) -> F32:
         """Background scores, without posts that a profile was trained on."""
-        background = self.context.background
+        background = self.context.automatic.judging
         if any(isinstance(seed, Profile) for seed in self.seeds):
             background = split_background(background)[1]
         return self._best(background)
 
     def scores(self, texts: Sequence[str]) -> F32:
-        return self._best(self.context.enc.posts(texts))
+        return self._best(self.context.embed(texts))
 
     def why(self, texts: Sequence[str]) -> list[Why]:
-        enc = self.context.enc
-        best = enc.posts(texts).similarity(self.rows).argmax(axis=1).tolist()
-        return [
-            select_why_tokens(parts)
-            for parts in enc.contributions(texts, self.rows, [*enumerate(best)])
-        ]
+        enc, skim = self.context.enc, self.context.automatic.skims_alone
+        best = self.context.embed(texts).similarity(self.rows).argmax(axis=1).tolist()
+        parts = enc.contributions(texts, self.rows, [*enumerate(best)], skim)
+        return [select_why_tokens(each) for each in parts]
 
     def _best(self, posts: Embeddings) -> F32:
         """The best score of each post, computed in bounded memory."""

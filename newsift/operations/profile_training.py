@@ -299,7 +299,7 @@ def make_profile(
     start, pool = context.start(event.seeds), data.pool
     burst = data.burst(creation["attempts"]) if pool else None
     result = learn(
-        start.seeds, context.background, embed(pool.posts) if pool else None,
+        start.seeds, context.automatic.background.read, embed(pool.posts) if pool else None,
         embed(data.on), embed(data.off), burst,
     )  # fmt: skip
     posts = [pool.posts[row] for row in result.posts.tolist()] if pool else []

@@ -166,7 +166,7 @@ def read_seed_files(paths: Iterable[Path]) -> list[SeedDraft]:
             if other := drafts.get(draft.id):
                 raise InputError(
                     f"{draft.source} and {other.source} are both seed {draft.id!r}; "
-                    "rename one, or add it with --id"
+                    "rename one (`seeds add` takes --id)"
                 )
             drafts[draft.id] = draft
     return list(drafts.values())

@@ -73,7 +73,7 @@ def seed_topic(config: Config) -> Iterator[SeedTopic]:
 
 def find_key(state: ControlState, name: str) -> bytes:
     """A key that is not UTF-8 is named with escapes, as the list shows it."""
-    if (key := name.encode("utf-8", "surrogatepass")) and state.value(key) is not None:
+    if state.value(key := name.encode("utf-8", "surrogatepass")) is not None:
         return key
     for record in state.records.values():
         if record.key and record.key.decode("utf-8", "backslashreplace") == name:

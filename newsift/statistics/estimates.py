@@ -24,6 +24,7 @@ from newsift.statistics.promise import (
 )
 from worker.posts.outcome import PostId
 
+LEAST_WEIGHT, MAX_WEIGHT = 1 - 1e-9, 1e12  # of a label; that of a certain draw may be rounded
 Bounds = tuple[float, float]
 Estimate = tuple[float, float, float]  # low end of the interval, value, high end
 
@@ -47,8 +48,10 @@ def recall_interval(
         raise InputError(
             f"weights: {len(weight)} for {len(values)} scores; give one weight per score"
         )
-    if not (weight > 0).all():
-        raise InputError("weights: one is not above 0; give 1 / the probability of the draw")
+    if not ((weight > LEAST_WEIGHT) & (weight < MAX_WEIGHT)).all():
+        raise InputError(
+            f"weights: one is below 1 or above {MAX_WEIGHT:g}; give 1 / the probability of the draw"
+        )
     numbers: dict[str, object] = {"floor": floor, "threshold": threshold}
     for name, value in numbers.items():
         if not isinstance(value, int | float | np.number) or not math.isfinite(value):

@@ -93,12 +93,17 @@ def check_shares(precision: float, confidence: float) -> None:
 
 def check_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[F64, Bools]:
     """Checked arrays of one length."""
-    values, right = finite_array("scores", scores), np.asarray(labels)
+    values = finite_array("scores", scores)
+    try:
+        right = np.asarray(labels)
+        are_labels = right.dtype == np.bool_ or bool(np.isin(right, (0, 1)).all())
+    except (TypeError, ValueError):  # of lists of several lengths, and of pandas.NA
+        right, are_labels = np.zeros(values.shape), False
     if right.shape != values.shape:
         raise InputError(
             f"labels: {right.shape} for scores {values.shape}; give one label per score"
         )
-    if right.dtype != np.bool_ and not np.isin(right, (0, 1)).all():
+    if not are_labels:
         raise InputError("labels: one is neither true nor false; give an unsure one as false")
     return values, right.astype(np.bool_)
 

@@ -1,10 +1,12 @@
 import hashlib
 import json
+import math
 import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from newsift.cli.samples import SAMPLES
 from newsift.matching import MATCH_COLUMNS, _load
 from newsift.operations.seed_drafts import read_seed_files
 from tests.encoder.small_model import small_model
+from tests.encoder.small_transformer import model_with_star
 from tests.worker.fake_command import Command
+from worker.posts.checks import text_id
 
 POSTS = ["storm flood river city", "match game music", "cat music the a", "", "police fire"]
 ARTICLES: dict[str, Any] = {
@@ -68,24 +72,81 @@ def test_a_sieve_has_the_match_ids_of_filter_in_any_partitioning(newsift: Comman
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     table = pandas.read_json(SAMPLES / "posts.jsonl", lines=True, dtype={"id": str})
 
-    class Parts:
-        """The table as Spark and Ray hand it to a function: a few rows at a time."""
-
-        parts = (table[:100], table[100:100], table[100:])
-
-        def mapInPandas(self, function: Callable[..., Any], _schema: str) -> Any:
-            return pandas.concat(part for part in function(iter(self.parts)) if len(part))
-
-        def map_batches(self, function: Callable[..., Any], batch_format: str) -> Any:
-            assert batch_format == "pandas"
-            return pandas.concat(part for part in map(function, self.parts) if len(part))
-
     for module in (spark, ray):
-        result = module.matches(Parts(), sieve)
+        result = module.matches(Parts(table[["id", "text"]], [0, 100, 100, len(table)]), sieve)
         assert dict(zip(result.match_id, result.score, strict=True)) == expected
         assert [*result.columns] == [*MATCH_COLUMNS]
     best = {row["match_id"] for row in sieve(table.to_dict("records")) if row["matched"]}
     assert best < expected.keys()
+
+
+def joined(frames: Iterable[Any]) -> Any:
+    pandas = pytest.importorskip("pandas")
+    return pandas.concat(frame for frame in frames if len(frame))
+
+
+class Parts:
+    """A table as Spark and Ray hand it to a function: from one of these rows to the next."""
+
+    def __init__(self, table: Any, ends: Sequence[int]) -> None:
+        self.columns, self._ends = list(table.columns), ends
+        own = pytest.importorskip("pyarrow").Table.from_pandas(table, preserve_index=False)
+        self._table = own.replace_schema_metadata()  # which says what pandas had
+
+    def __getitem__(self, name: str) -> Any:
+        return self._table.column(name)
+
+    def withColumn(self, name: str, column: Any) -> "Parts":
+        place = self.columns.index(name)
+        self._table = self._table.set_column(place, name, column)
+        return self
+
+    def _parts(self) -> Iterator[Any]:
+        return (self._table.slice(a, b - a) for a, b in pairwise(self._ends))
+
+    def mapInPandas(self, function: Callable[..., Any], _schema: str) -> Any:
+        frames = (part.to_pandas() for part in self._parts())
+        return joined(function(frames))
+
+    def map_batches(self, function: Callable[..., Any], batch_format: str) -> Any:
+        assert batch_format == "pyarrow"
+        return joined(map(function, self._parts()))
+
+
+@pytest.mark.parametrize("module", [spark, ray])
+def test_ids_are_the_same_in_any_partitioning(enc: Encoder, module: Any) -> None:
+    """pandas makes floats of whole numbers where one is missing."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    ids = pandas.array([1580000000000000001, None, 1580000000000000003], dtype="Int64")
+    table = pandas.DataFrame({"id": ids, "text": ["storm flood river"] * 3})
+    sieve = face.Sieve(["river storm"], model=enc, threshold=0.01)
+    whole = module.matches(Parts(table, [0, 3]), sieve)
+    assert [*whole.id][::2] == ["1580000000000000001", "1580000000000000003"]
+    assert [*whole.match_id] == [*module.matches(Parts(table, [0, 1, 2, 3]), sieve).match_id]
+
+
+@pytest.mark.filterwarnings("ignore:ids:UserWarning")
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (5.0, 5),
+        (2.0**60, None),
+        (math.inf, math.inf),
+        ("", None),
+        (" ", None),
+        (1.5, 1.5),
+        (2**60, 2**60),
+    ],
+)
+def test_an_id_is_that_which_filter_gives(enc: Encoder, given: Any, expected: Any) -> None:
+    (row,) = face.match([{"id": given, "text": "storm"}], ["river storm"], model=enc, threshold=0.9)
+    assert row["id"] == (text_id("storm") if expected is None else expected)
+
+
+@pytest.mark.parametrize("id", [True, b"1", ["1"], {"id": 1}])
+def test_an_id_that_is_no_name_is_refused(enc: Encoder, id: Any) -> None:
+    with pytest.raises(InputError, match=r"^posts\[0\]: its id is a "):
+        face.match([{"id": id, "text": "storm"}], ["river storm"], model=enc, threshold=0.9)
 
 
 @pytest.mark.parametrize("reader", ["read", "skim"])
@@ -112,6 +173,30 @@ def test_with_two_readers_sieve_and_filter_have_the_same_matches(
         if row["matched"]:
             found = best[row["id"]]
             assert (row["score"], row["why"]) == (found["score"], list(map(tuple, found["why"])))
+
+
+@pytest.mark.parametrize("reader", ["read", "skim"])
+def test_a_file_is_learned_from_with_either_reader(
+    newsift: Command, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_model(tmp_path / "model", model_with_star())
+    settings = {
+        "MODEL__NAME": tmp_path / "model", "MATCHING__READER": reader,
+        "MATCHING__BACKGROUND_RATE": 0.05,
+    }  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(f"NEWSIFT_{name}", str(value))
+    (tmp_path / "storm.txt").write_text("storm flood river city\n\nthe river storm in the city")
+    posts = tmp_path / "posts.jsonl"
+    posts.write_text(
+        "".join(json.dumps({"text": f"{text} {text}"}) + "\n" for text in POSTS if text)
+    )
+    done = newsift(
+        "filter", posts, "--seeds", tmp_path / "storm.txt", "--force", "--learn", "--json"
+    )
+    assert done.code == 0, done.err
+    (record,) = map(json.loads, done.out.splitlines())
+    assert record["matches"][0]["seed_id"] == "profile|storm"
 
 
 def test_an_article_without_an_id_is_named_by_its_place_in_its_event(enc: Encoder) -> None:

@@ -22,7 +22,7 @@ from encoder.encoder import Encoder
 from encoder.errors import InputError
 from encoder.model.weights import F32, I64
 from encoder.score.exact import pair_scores
-from encoder.thresholds import EVERY_POST, reaching_pairs
+from encoder.thresholds import EVERY_POST, match_thresholds, reaching_pairs
 from worker.seeds.profile import Profile, SeedOrProfile
 from worker.seeds.set import SeedVectors
 
@@ -188,9 +188,8 @@ class AutomaticThresholds:
         if too_fine:
             found[:, 0] = np.inf
         elif self.reads:
-            rules = self._rules
-            factor = min(rules.read_factor, 1 / rules.rate)
-            found.T[:] = self._enc.match_thresholds(rows, rules.rate, factor, background)
+            rate, factor = self._rules.rate, self._rules.read_factor
+            found.T[:] = match_thresholds(background, rows, rate, factor)
         else:
             found[:, 0] = self._score_reached(rows, background)
         return found

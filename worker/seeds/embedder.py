@@ -5,6 +5,7 @@ automatic threshold also depends on the background and the rate. A profile has i
 change of one seed costs work for that seed: vectors lie in parts, which sets share.
 """
 
+import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -268,16 +269,17 @@ class SeedEmbedder:
         A threshold is the seed's own, the configured one or the automatic one.
         """
         thresholds = [None if self._has_no_promise(seed) else seed.threshold for seed in seeds]
-        own = np.array(thresholds, np.float32)  # None becomes NaN
+        own = np.array(thresholds, np.float64)  # None becomes NaN
         if self._rules.threshold is not None:
             own[np.isnan(own)] = self._rules.threshold
         is_automatic = np.isnan(own)
-        automatic = self._automatic_of(seeds, vectors, is_automatic)  # [k, 2]
+        found = self._automatic_of(seeds, vectors, is_automatic)  # [k, 2]
+        automatic = found.astype(np.float64)  # what is computed from them is rounded once
         if raised is None and self._rules.total:
             places = {seeds[n].content: n for n in np.flatnonzero(is_automatic).tolist()}
-            raised = self.automatic.total_constant(places, vectors, automatic)
-        raised_rows = (automatic[:, 0] + (raised or 0.0)).astype(np.float32)
-        scores = np.maximum(np.where(is_automatic, raised_rows, own), MIN_THRESHOLD)
+            raised = self.automatic.total_constant(places, vectors, found)
+        scores = np.where(is_automatic, automatic[:, 0] + (raised or 0.0), own)
+        scores = np.maximum(scores.astype(np.float32), MIN_THRESHOLD)
         skim = None
         if self.automatic.reads:
             moved = np.where(is_automatic, raised or 0.0, np.minimum(own - automatic[:, 0], 0.0))
@@ -322,8 +324,11 @@ class SeedEmbedder:
             rows.append(row[1])
         for name, *values in self._rule_entries(seeds):
             place = bisect_left(names, name)
+            entry = [name, *values]
+            if names[place : place + 1] == [name] and json.loads(rows[place]) < entry:
+                place += 1  # a seed of this name
             names.insert(place, name)
-            rows.insert(place, COMPACT_JSON.encode([name, *values]))
+            rows.insert(place, COMPACT_JSON.encode(entry))
         return rows
 
     def _rule_entries(self, seeds: Sequence[SeedOrProfile]) -> Iterator[tuple[str, ...]]:

@@ -285,7 +285,7 @@ def _parse_skim_threshold(value: object) -> float | None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and -1 <= value <= 1:
         return float(value)
-    raise InputError(f"skim_threshold: {value!r} is not a number from -1 to 1; leave it out")
+    raise InputError(f"skim_threshold: {json_type(value)}, expected a number from -1 to 1")
 
 
 def _typed_value(values: dict[str, Any], key: str, kind: type, absent: Any) -> Any:

@@ -97,13 +97,16 @@ def parse_flag(values: dict[str, Any], key: str) -> bool:
     return bool(value)
 
 
+MAX_QUOTED = 10**6  # a number in a message
+
+
 def parse_threshold(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"threshold: {json_type(value)}, expected a number above 0, at most 1")
     if not 0 < value <= 1:
-        quote = f"{value:g}" if isinstance(value, float) else "a whole number"
+        quote = "a whole number" if abs(value) > MAX_QUOTED else f"{value:g}"
         raise InputError(f"threshold: {quote} is not above 0 and at most 1")
     return float(value)
 

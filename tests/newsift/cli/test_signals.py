@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from newsift.cli import cli, run
+from newsift.cli import cli, run, runs_until_ended
 from newsift.cli.signals import INTERRUPTS, defer_interrupts, holding_interrupts, interruptible
 from tests.broker.clients import until
 from tests.worker.command_processes import said_until_ended_by, started
@@ -120,3 +120,25 @@ command.load()
 def test_ctrl_c_while_the_command_is_imported_prints_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True)
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+@pytest.mark.parametrize(
+    ("command", "is_so"),
+    [
+        ("worker", True), ("desk --port 0", True), ("broker", True), ("collect bluesky", True),
+        ("collect files d --once", False), ("collect bluesky --dry-run", False),
+        ("seeds follow F", True), ("seeds follow F --once", False), ("seeds add F", False),
+        ("prune --follow", True), ("prune --author a --platform x --yes", False), ("prune", False),
+        ("matches --post-to=URL", True), ("matches", False), ("events learn E --every 1h", True),
+        ("events learn E", False), ("demo", False),
+    ],
+)  # fmt: skip
+def test_sigterm_is_the_regular_end_of_what_has_no_other(command: str, is_so: bool) -> None:
+    assert runs_until_ended(command.split()) is is_so
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_a_worker_that_is_being_imported(number: int, code: int) -> None:
+    script = f"import newsift.faust, os; os.kill(os.getpid(), {int(number)})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")

@@ -107,7 +107,7 @@ class Town:
     def near(self, measure: Measure, seeds: SeedSet) -> NearAnswer:
         """What a worker tells that has looked at all posts with these seeds."""
         # Fewer than are kept at most.
-        enc, background = self.context.enc, self.context.background
+        enc, background = self.context.enc, self.context.automatic.judging
         edges, _ = Edges.build(
             seeds, lambda rows, rate: enc.thresholds(rows, rate, background), (0.1, 0.15), {}
         )
@@ -199,8 +199,8 @@ def test_the_shares_of_the_background_are_those_of_a_slow_loop(context: ModelCon
     here, now = town(context), view_of(context, seeds_of())
     data = figure_fields(scene(here, now))
     rows = context.enc.articles(SEED_ROWS)
-    best = [float(context.background[n : n + 1].similarity(rows).max())
-            for n in range(len(context.background))]  # fmt: skip
+    best = [float(context.automatic.judging[n : n + 1].similarity(rows).max())
+            for n in range(len(context.automatic.judging))]  # fmt: skip
     for edge, share in zip(data["edges"], data["background"], strict=True):
         assert share == pytest.approx(1000 * np.mean([s >= edge for s in best]), abs=1000 / 400)
     assert sum(data["bins"]["background"]) == data["background_posts"] == len(best)
@@ -230,7 +230,7 @@ def test_a_profile_is_measured_by_the_other_half_of_the_background(context: Mode
     here.run(now.seeds, here.posts)
     data = figure_fields(scene(here, now))
     assert (data["state"], data["compared"]) == ("in force", 1)
-    assert data["background_posts"] == len(split_background(context.background)[1])
+    assert data["background_posts"] == len(split_background(context.automatic.judging)[1])
     assert data["promise"] == {
         "precision": 0.8, "confidence": 0.9, "threshold": 0.55, "lapsed": "",
     }  # fmt: skip

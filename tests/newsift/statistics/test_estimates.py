@@ -204,7 +204,10 @@ def test_the_interval_fits_the_formulas(drawn: list[tuple[float, bool]], confide
     ("changed", "named"),
     [
         ({"weights": [1.0]}, "weights"),
-        ({"weights": [1.0, 0.0]}, "weights"),
+        ({"weights": [1.0, 0.5]}, "weights"),
+        ({"weights": [1.0, 1e300]}, "weights"),
+        ({"labels": [True, None]}, "labels"),
+        ({"labels": [True, [False]]}, "labels"),
         ({"floor": 0.6}, "floor"),
         ({"threshold": float("nan")}, "threshold"),
         ({"threshold": None}, "threshold"),

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -6,7 +7,9 @@ import pytest
 from encoder import Embeddings
 from encoder.model.weights import F32
 from encoder.text.clean import Article
+from encoder.thresholds import EVERY_POST
 from tests.encoder.small_model import background
+from tests.encoder.small_transformer import two_readers
 from tests.worker.small_encoder import ARTICLES, ControlTopic, book_of, same, small_encoder, value
 from worker.seeds.automatic import ThresholdRules, split_background
 from worker.seeds.embedder import SeedEmbedder
@@ -153,3 +156,42 @@ def test_a_seed_without_a_usable_vector_is_refused(row: F32, reason: str) -> Non
     made = embedder(Odd()).make(seeds.snapshot())
     assert [seed.id for seed in made.seeds] == ["good"]
     assert [(seed.id, seed.reason) for seed in made.refused] == [("odd", reason)]
+
+
+@pytest.mark.parametrize(
+    ("rate", "read_factor"), [(0.021, math.inf), (0.09, math.inf), (0.36, math.inf), (0.91, 5)]
+)
+def test_every_post_is_read_where_the_factor_says_so(rate: float, read_factor: float) -> None:
+    """1 / rate times the rate may be below 1 by a rounding."""
+    rules = ThresholdRules(rate, read_factor=read_factor)
+    made = SeedEmbedder(two_readers(), rules).make(book().snapshot())
+    assert made.skim_thresholds is not None
+    assert (made.skim_thresholds == EVERY_POST).all()
+    background = two_readers().background.read
+    reached = (background.similarity(made.embeddings) >= made.thresholds).sum(axis=0)
+    assert (reached >= round(rate * len(background))).all()
+
+
+def test_a_skim_threshold_is_computed_in_double_precision_and_rounded_once() -> None:
+    own = [0.001 * number for number in range(100, 200)]
+    seeds = {
+        f"s{number:03}": {"text": ARTICLES["flood"], "threshold": threshold}
+        for number, threshold in enumerate(own)
+    }
+    made = SeedEmbedder(two_readers(), ThresholdRules(0.05)).make(book_of(**seeds).snapshot())
+    automatic, skim = (
+        float(part[0]) for part in two_readers().match_thresholds(made.embeddings[:1], 0.05)
+    )
+    assert made.skim_thresholds is not None
+    expected = [np.float32(skim + min(threshold - automatic, 0.0)) for threshold in own]
+    assert made.skim_thresholds.tolist() == [float(threshold) for threshold in expected]
+
+
+def test_an_entry_of_the_rules_is_sorted_among_the_seeds_by_all_that_it_says() -> None:
+    rules = ThresholdRules(0.01, 0.4, compare=("text",))
+    made = SeedEmbedder(small_encoder(), rules).make(
+        book_of(compare={"text": ARTICLES["flood"]}, z={"text": ARTICLES["game"]}).snapshot()
+    )
+    seeds = [[seed.id, seed.version, "0.400000"] for seed in made.seeds]
+    rows = sorted([*seeds, ["compare", "text"], ["rate", "0.010000"]])
+    assert made.digest == json_digest(rows)[:12]

@@ -114,13 +114,14 @@ def test_show_prints_the_whole_text(newsift: Command, kafka: Kafka) -> None:
 
 
 def test_remove_takes_all_or_none(newsift: Command, kafka: Kafka) -> None:
-    for key in (b"a", b"b", b"\xff"):
+    for key in (b"a", b"b", b"\xff", b""):
         kafka.send(SEEDS, FERRY, key)
     assert newsift("seeds", "remove", "a", "nope").code == 2
-    assert len(kafka.records(SEEDS)) == 3
-    done = newsift("seeds", "remove", "a", "\\xff")
-    assert (done.code, done.out) == (0, "a  removed\n\\xff  removed\n")
-    assert [(r.key, r.value) for r in kafka.records(SEEDS)[3:]] == [(b"a", None), (b"\xff", None)]
+    assert len(kafka.records(SEEDS)) == 4
+    done = newsift("seeds", "remove", "a", "\\xff", "")
+    assert (done.code, done.out) == (0, "a  removed\n\\xff  removed\n  removed\n")
+    removed = [(r.key, r.value) for r in kafka.records(SEEDS)[4:]]
+    assert removed == [(b"a", None), (b"\xff", None), (b"", None)]
     assert newsift("seeds", "remove", "a").code == 2
 
 
