@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 MAX_LINK_CHARS = 2048
 # Control characters, spaces, halves of letters, and what browsers and servers read differently.
 UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff]")
+ESCAPE = re.compile(r"%[0-9a-f]{2}", re.IGNORECASE)
 MAX_HOST_CHARS = 253
 MAX_PARAMETERS = 100
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -40,6 +41,7 @@ def canonical_link(address: str) -> str | None:
     except ValueError:
         return None
     path = quote(parts.path.rstrip("/"), safe=PATH_CHARACTERS)
+    path = ESCAPE.sub(lambda found: found[0].upper(), path)
     if scheme not in DEFAULT_PORTS or not host or "@" in parts.netloc or not path:
         return None
     kept = sorted((name, value) for name, value in query if not _is_tracking(name.lower()))

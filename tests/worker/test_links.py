@@ -29,6 +29,7 @@ def test_addresses_of_one_page_have_one_form(address: str) -> None:
     ("https://news.example.org/a?b=2&p=1&p=0", "news.example.org/a?b=2&p=0&p=1"),
     ("https://Bücher.example/ü?q=ä", "xn--bcher-kva.example/%C3%BC?q=%C3%A4"),
     ("https://m.example/a", "m.example/a"),
+    ("https://m.example/caf%c3%a9", "m.example/caf%C3%A9"),
 ])  # fmt: skip
 def test_what_else_an_address_says_counts(address: str, form: str | None) -> None:
     assert canonical_link(address) == form
@@ -42,7 +43,7 @@ def test_what_else_an_address_says_counts(address: str, form: str | None) -> Non
     "https://news.example.org/2026/fer ry", "https://news.example.org:99999/a", "https://[::1/a",
     f"https://news.example.org/{'a' * MAX_LINK_CHARS}", "https://news.example.org/a\u2028b",
     f"https://news.example.org/a?{'&'.join(f'{n}=1' for n in range(200))}",
-    f"https://{'ü' * 300}.example/a",
+    f"https://{'ü' * 300}.example/a", "https://news.example.org/\ud800",
 ])  # fmt: skip
 def test_an_address_that_names_no_page_or_deceives_is_refused(address: str) -> None:
     assert canonical_link(address) is None
@@ -60,13 +61,14 @@ def test_only_tracking_and_the_fragment_go(query: str) -> None:
 
 def test_links_are_those_of_the_post_its_card_and_its_text() -> None:
     post = Post(
-        "1", "plain", "see (https://a.example/b_(c)), “HTTPS://D.example/e?f=1”. http://g.example/h!",
+        "1", "plain", "see (https://a.example/b_(c)), “HTTPS://D.example/e?f=1”. http://g.example/h!"
+        " **http://i.example/j?k=1&amp;l=2**。",
         card=Card("https://m.card.example/x", "t", ""), links=("https://www.link.example/y",),
     )  # fmt: skip
-    hosts = frozenset({"a.example", "d.example", "g.example", "card.example", "link.example"})
-    assert [*post_links(post, hosts)] == [
+    named = ("a", "d", "g", "i", "card", "link")
+    assert [*post_links(post, frozenset(f"{name}.example" for name in named))] == [
         "https://www.link.example/y", "https://m.card.example/x", "https://a.example/b_(c)",
-        "HTTPS://D.example/e?f=1", "http://g.example/h",
+        "HTTPS://D.example/e?f=1", "http://g.example/h", "http://i.example/j?k=1&l=2",
     ]  # fmt: skip
     assert [*post_links(post, frozenset({"example"}))] == []
     assert [*post_links(post, frozenset({"g.example"}))] == ["http://g.example/h"]

@@ -12,7 +12,7 @@ from worker.posts.outcome import Post
 from worker.seeds.set import SeedLinks
 
 TEXT_LINK = re.compile(r"https?://([^/?#\s<>\"\\]++)[^\s<>\"\\]*+", re.IGNORECASE)
-TEXT_END = ".,;:!?…'”’"  # what ends a sentence, not an address
+TEXT_END = ".,;:!?…'”’»*。、！？"  # what ends a sentence or stress, not an address
 MAX_END_CHARS = 16  # Each costs a pass over the address.
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 
@@ -49,7 +49,8 @@ def post_links(post: Post, hosts: frozenset[str]) -> Iterator[str]:
         if number == MAX_LINKS:
             return
         if len(found[1]) <= MAX_HOST_CHARS and may_be_among(found[1], hosts):
-            yield strip_end(found[0][: MAX_LINK_CHARS + 1])
+            # Some platforms escape the text as HTML.
+            yield strip_end(found[0][: MAX_LINK_CHARS + 1].replace("&amp;", "&"))
 
 
 def strip_end(address: str) -> str:
