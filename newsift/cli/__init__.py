@@ -24,7 +24,6 @@ FAILED_CODE, INTERRUPTED_CODE = 1, 130
 # The extra of the distribution for each module that is not always installed.
 EXTRAS = {"torch": "train", "entmax": "train", "matplotlib": "figures", "sklearn": "figures"}
 DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-# SIGTERM is the regular end of these commands, even while they are still imported.
 
 # Headings of `newsift --help`, with the names of the commands and what they do.
 GROUPS = {

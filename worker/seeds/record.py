@@ -18,6 +18,7 @@ from worker.json_outline import MAX_DEPTH, json_outline, max_nesting, may_be_dee
 
 MAX_KEY_BYTES = 256
 MAX_EVENT_BYTES = 240
+MAX_QUOTED = 10**6  # of whole numbers in a message; one may have thousands of digits
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -97,16 +98,14 @@ def parse_flag(values: dict[str, Any], key: str) -> bool:
     return bool(value)
 
 
-MAX_QUOTED = 10**6  # a number in a message
-
-
 def parse_threshold(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"threshold: {json_type(value)}, expected a number above 0, at most 1")
     if not 0 < value <= 1:
-        quote = "a whole number" if abs(value) > MAX_QUOTED else f"{value:g}"
+        is_long = isinstance(value, int) and abs(value) > MAX_QUOTED
+        quote = "a whole number" if is_long else f"{value:g}"
         raise InputError(f"threshold: {quote} is not above 0 and at most 1")
     return float(value)
 
