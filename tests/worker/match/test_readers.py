@@ -280,7 +280,7 @@ def test_a_text_that_cannot_be_read_falls_on_its_message_alone() -> None:
     kinds = {record.source: record.kind for record in outcome.records}
     expected = {record.source: record.kind for record in good.records}
     assert kinds == expected | {1: "rejected", 2: "rejected"}
-    assert outcome.rejected == {Reason.FAILED: 2}
+    assert outcome.rejected == {Reason.FAILED: 1, Reason.NOT_FINITE: 1}
 
 
 def test_the_share_of_the_background_that_is_read() -> None:
