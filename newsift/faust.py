@@ -1,15 +1,15 @@
-"""`newsift worker`: the command `faust`, which a signal ends in order from its first moment.
+"""Runs Faust's command for `newsift worker`.
 
-While it is imported, which may take seconds, Ctrl-C would print a traceback, and SIGTERM end it
-with the code of a failure.
+Importing Faust may take seconds. A signal meanwhile ends the process with the exit code that it
+has for a worker that runs, and without a traceback.
 """
 
 import os
 import signal
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, lambda *_, code=code: os._exit(code))
 
 if __name__ == "__main__":
     from faust.cli.faust import cli

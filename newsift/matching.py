@@ -120,20 +120,20 @@ def _post(item: Any, text: str, id: str, number: int) -> InputPost:
     return InputPost(name, compared_text(post), post)
 
 
-def _id_of(name: Any, text: str, place: int) -> Any:
-    """The digest of the text where the id is missing, or a float that may have been rounded."""
-    if name is None or _is_missing(name) or (isinstance(name, str) and not name.strip()):
+def _id_of(given: Any, text: str, place: int) -> Any:
+    """The digest of the text where no id is given, or a float that may have been rounded."""
+    if given is None or _is_missing(given) or (isinstance(given, str) and not given.strip()):
         return text_id(text)
-    if isinstance(name, float | np.floating) and (number := float(name)).is_integer():
-        # Of a column of whole numbers with a gap.
+    if isinstance(given, bool | np.bool_ | bytes | list | dict):
+        kind = type(given).__name__
+        raise InputError(f"posts[{place}]: its id is a {kind}, expected a text or a whole number")
+    if isinstance(given, float | np.floating) and (number := float(given)).is_integer():
+        # pandas makes floats of a column of whole numbers where one is missing.
         if abs(number) < MAX_WHOLE_FLOAT:
             return int(number)
         warnings.warn(ROUNDED_IDS, stacklevel=2)
         return text_id(text)
-    if isinstance(name, bool | np.bool_ | bytes | list | dict):
-        kind = type(name).__name__
-        raise InputError(f"posts[{place}]: its id is a {kind}, expected a text or a whole number")
-    return name
+    return given
 
 
 def _is_missing(value: Any) -> bool:

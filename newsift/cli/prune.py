@@ -56,7 +56,7 @@ def prune(
         except BrokerError as error:
             if not follow:
                 raise
-            notify(f"{error}; it tries again, Ctrl-C ends it")
+            notify(f"{error}; prune tries again, Ctrl-C ends it")
             time.sleep(RETRY_S)
     if waiting:
         notify(

@@ -100,7 +100,7 @@ class ModelContext:
         self.pipeline, self._embedder = build_pipeline(self.enc, config)
         self._partial_embedder = self._embedder.for_another_set()  # an embedder caches one set
         self.automatic = self._embedder.automatic
-        # As the reader sees posts whose scores decide.
+        # Posts to vectors, by the reader whose scores decide.
         self.embed = self.enc.skim if self.automatic.skims_alone else self.enc.posts
         self.reader = PostReader(self.enc, self.enc.threads)
         self.compare = parse_parts(config.posts.compare)

@@ -44,6 +44,7 @@ def growth(life: Life) -> list[str]:
 
 
 def slope(life: Life) -> str:
+    """How a life's memory rose in its second half, and the most that it had."""
     times, sizes = np.array(life, float).T
     late = slice(len(life) // 2, None)
     rise = np.polyfit(times[late] / 3600, sizes[late] / 1e6, 1)[0] if len(life) > 3 else 0.0

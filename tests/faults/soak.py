@@ -151,7 +151,10 @@ class Soak:
         for record in polled(self._client, 0):
             if record.topic == self.topics["matches"]:
                 row = json.loads(record.value)
-                (self.tally.deletion if "deleted_at" in row else self.tally.match)(row)
+                if "deleted_at" in row:
+                    self.tally.deletion(row)
+                else:
+                    self.tally.match(row)
             else:
                 self.tally.letter(record.value, dict(record.headers)["reason"].decode())
 
@@ -284,7 +287,8 @@ def slow_network(soak: Soak, dice: random.Random) -> bool:
 
 def replace_seed(soak: Soak, _dice: random.Random) -> bool:
     soak.chosen[0] ^= 1
-    soak.control([(soak.stated[-2].id.encode(), soak.stated[-2].value)])
+    seed = soak.choices[0][soak.chosen[0]]
+    soak.control([(seed.id.encode(), seed.value)])
     return in_force(soak)
 
 

@@ -131,6 +131,16 @@ def test_once_sends_each_file_once(
     assert Counter(keys(kafka)) == Counter(expected | {"d-0", "other-0"})
 
 
+def test_a_folder_that_was_not_looked_at_is_not_reported(
+    newsift: Command, kafka: Kafka, place: Path, tmp_path: Path
+) -> None:
+    put(place, "a.jsonl", posts("a", 1), age=90)
+    state = tmp_path / "state.json"
+    state.write_bytes(b"{}")
+    done = newsift("collect", "files", place, "--once", "--state", state)
+    assert (done.code, done.err.count("\n"), [*keys(kafka)]) == (2, 1, [])
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

@@ -122,6 +122,8 @@ REFUSED = [
     ("explain x --article empty", "is a folder"),
     ("embed posts.jsonl --out x.jsonl", "must end in .safetensors"),
     ("labels ask storm", "needs a terminal"),
+    ("labels ask storm --queue learn", "newsift labels import FILE"),
+    ("labels ask storm --queue count", "newsift desk"),
     ("labels import no_labels.jsonl --yes", "holds no label"),
     ("labels import no_posts.jsonl --yes", "line 1: value: Object missing required field"),
     ("labels import no_posts.csv --yes", "line 1: has no column 'post_id'"),
