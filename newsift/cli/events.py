@@ -1,7 +1,7 @@
 """`newsift events`: what events have learned, learning, and promises."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +18,10 @@ from newsift.operations.events import (
     IN_FORCE,
     NO_PROFILE,
     EventState,
-    PromiseTarget,
     attempts_of,
     lowest_and_highest,
     require_event,
 )
-from newsift.operations.labels import read_event_labels
 from newsift.operations.messages import capture, notify, notify_version
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import (
@@ -326,7 +324,7 @@ class PromiseLevel:
     precision: float | None
     confidence: float | None
 
-    def goal(self, labels: Iterable[Label]) -> Goal:
+    def goal(self, labels: Sequence[Label]) -> Goal:
         """What is not given is what the labels were to prove."""
         precision, confidence = chosen_goal(labels)
         return self.precision or precision, self.confidence or confidence
@@ -364,21 +362,19 @@ def promise(
             _publish_first_profile(topic, state, context, event, yes, as_json)
             return
         profile = require_profile(event)
-        goal = level.goal(read_event_labels(cluster, config, name))
-        target = PromiseTarget.for_profile(profile, *goal)
-        evidence = read_evidence(cluster, config, profile, target, start)
+        evidence = read_evidence(cluster, config, profile, level.goal, start)
         if not as_json:
-            click.echo(_evidence_text(target, evidence))
+            click.echo(_evidence_text(evidence))
         consent = _confirm_threshold(profile, evidence, yes)
         if consent:
             with capture():  # it has said already which labels are refused
-                now = read_evidence(cluster, config, profile, target, start)
+                now = read_evidence(cluster, config, profile, level.goal, start)
             require_version(evidence.version, now)
-            event = set_promise(topic, state, context, profile, target, evidence)
+            event = set_promise(topic, state, context, profile, evidence)
             report_promise(event, read_pass_rates(cluster, context)(event.profile or profile))
             notify_version(state)
     if as_json:
-        print_json([promise_row(name, target, evidence, consent)])
+        print_json([promise_row(name, evidence, consent)])
 
 
 def _publish_first_profile(
@@ -399,7 +395,8 @@ def _publish_first_profile(
         print_json([proposal_row(proposal, consent)])
 
 
-def _evidence_text(target: PromiseTarget, evidence: PromiseEvidence) -> str:
+def _evidence_text(evidence: PromiseEvidence) -> str:
+    target = evidence.target
     promise = f"precision {target.precision:g} at {target.confidence:.0%} confidence"
     labels = f"{plural(evidence.labels, 'label')}, {evidence.on} of them on the event"
     evidence_text = f"{labels}, of {plural(evidence.matches, 'match')}"

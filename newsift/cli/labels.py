@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -14,7 +14,7 @@ from msgspec import to_builtins
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
-from newsift.cli.options import JSON, PATH, YES, kafka_options, since_option
+from newsift.cli.options import JSON, PATH, YES, kafka_options, option_group, since_option
 from newsift.cli.output import highlight_text, page_width, print_json, table, wrap
 from newsift.cli.terminal import at_terminal, confirm_publish, single_keys, use_colour
 from newsift.files.labels import label_writer, read_labels
@@ -31,6 +31,7 @@ from newsift.operations.labels import (
     FrozenQueue,
     QueueKind,
     QueueRequest,
+    draw_start,
     freeze_queue,
     label_headers,
     label_topic,
@@ -70,23 +71,34 @@ def labels() -> None:
     """Judge posts; list, export and import labels; write down what counts as on."""
 
 
+@dataclass(frozen=True, slots=True)
+class DrawOptions:
+    """What is asked about."""
+
+    kind: QueueKind
+    count: int
+    redraw: bool
+
+
 @labels.command()
 @click.argument("event")
-@click.option(
-    "--queue", "kind", type=click.Choice(["certify", "learn", "count"]), default="certify",
-    show_default=True,
-    help="Matches drawn at random, posts around the threshold, or a draw for `newsift estimate`.",
-)  # fmt: skip
-@click.option(
-    "--labels", "count", type=click.IntRange(MIN_COUNT_LABELS), default=DEFAULT_COUNT_LABELS,
-    show_default=True, help="How many posts a new draw for a count has.",
+@option_group(
+    "draw",
+    DrawOptions,
+    click.option("--queue", "kind", type=click.Choice(["certify", "learn", "count"]),
+                 default="certify", show_default=True,
+                 help="Matches drawn at random, posts around the threshold, or a draw for "
+                 "`newsift estimate`."),
+    click.option("--labels", "count", type=click.IntRange(MIN_COUNT_LABELS),
+                 default=DEFAULT_COUNT_LABELS, show_default=True,
+                 help="How many posts a new draw for a count has."),
+    click.option("--redraw", is_flag=True,
+                 help="Draw from the newest matches, which is another test for a promise."),
 )  # fmt: skip
 @click.option("--by", metavar="NAME", help="The name of the judge; yours if not given.")
 @since_option("Matches from this time on: 2h, or in RFC 3339; else of 24 hours.", default="24h")
 @kafka_options
-def ask(
-    event: str, kind: QueueKind, count: int, by: str | None, start: int, config: Config
-) -> None:
+def ask(event: str, draw: DrawOptions, by: str | None, start: int, config: Config) -> None:
     """Show posts one at a time and ask whether they are on EVENT; each answer is published at once.
 
     There are three queues, and no answer serves two of them. certify shows matches drawn at random,
@@ -98,7 +110,7 @@ def ask(
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         instead = "run it in one, or judge with `newsift desk`"
-        if kind == "learn":
+        if draw.kind == "learn":
             instead = (
                 "label in a file (`newsift matches --csv`, with a column 'label') and publish it "
                 "with `newsift labels import FILE`"
@@ -111,21 +123,25 @@ def ask(
         labels, note = state.event_labels(event), state.note(event)
         control = SeedTopic(topic.cluster, config).state()
         profile = control.profiles.get(event)
-        request = QueueRequest(event, name, kind, start, token_hex(8), count)
-        if kind == "count":
+        request = QueueRequest(
+            event, name, draw.kind, start, token_hex(8), draw.count, redraw=draw.redraw
+        )
+        if draw.kind == "count":
             frozen = draw_count(EventPosts(topic.cluster, config, event), request, labels)
         else:
+            since = draw_start(labels, profile.version) if profile else None
+            start = min(start, since or start)
             rows = read_matches(topic.cluster, config, start, event).draw_rows(event)
             frozen = freeze_queue(topic.cluster, config, request, rows, labels, profile)
     if frozen.queue.next({}) is None:
         if not (labels or profile or event in {seed.event for seed in control.seeds.values()}):
             raise unknown_event(event)
         notify(
-            f"event {event!r}: {NO_CANDIDATES[kind]} to ask about; --since an earlier time, "
+            f"event {event!r}: {NO_CANDIDATES[draw.kind]} to ask about; --since an earlier time, "
             "`newsift backfill`, or wait for more"
         )
         return
-    if kind == "certify" and profile is None:
+    if draw.kind == "certify" and profile is None:
         notify(
             f"event {event!r} has no profile, and only matches by one can prove a promise: make it "
             f"first, `newsift events learn {shlex.quote(event)}`"

@@ -257,6 +257,7 @@ class LabelQueues:
         self._clock, self._lock = clock, Lock()
         self._active: OrderedDict[QueueKey, LabelSession] = OrderedDict()
         self._draws: dict[QueueKey, Future[LabelSession]] = {}
+        self._redraws = set[QueueKey]()  # for which another draw was asked
         self._nonce = secrets.token_hex(8)  # of matches without a label: the same for all judges
 
     def queue(self, key: QueueKey) -> LabelSession | None:
@@ -277,7 +278,9 @@ class LabelQueues:
                     self._draws = {k: draw for k, draw in self._draws.items() if not draw.done()}
                 if len(self._draws) >= MAX_DRAWS:
                     return None
-                self._draws[key] = self._executor.submit(self._draw, key, why or "")
+                is_another = key in self._redraws
+                self._redraws.discard(key)
+                self._draws[key] = self._executor.submit(self._draw, key, why or "", is_another)
             draw = self._draws[key]
         wait([draw], DRAW_WAIT_S)
         if not draw.done():
@@ -306,6 +309,7 @@ class LabelQueues:
             if active is None or active.token != token:
                 return False
             del self._active[key]
+            self._redraws.add(key)
             return True
 
     def _end_reason(self, key: QueueKey, active: LabelSession | None) -> str | None:
@@ -335,14 +339,14 @@ class LabelQueues:
             self._active.popitem(last=False)
         return active
 
-    def _draw(self, key: QueueKey, replaced_because: str) -> LabelSession:
+    def _draw(self, key: QueueKey, replaced_because: str, redraw: bool) -> LabelSession:
         period, is_count = self._period.version, key.kind == "count"
         with capture() as messages, connected(self._config) as cluster:
             self._mirrors.catch_up(cluster)
             request = QueueRequest(
                 key.event, key.by, key.kind, self._period.days_since(key.days),
                 secrets.token_hex(8) if is_count else self._nonce, key.labels,
-                is_file=self._period.is_file, goal=key.goal,
+                is_file=self._period.is_file, goal=key.goal, redraw=redraw,
             )  # fmt: skip
             labels = self._mirrors.labels.event_labels(key.event)
             profile = self._mirrors.control.profiles.get(key.event)

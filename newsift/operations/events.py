@@ -1,11 +1,13 @@
 """Events of the control topic with their seeds, profiles and thresholds; targets of promises."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from encoder.errors import InputError
-from newsift.statistics.promise import confidence_of_version
+from newsift.statistics.labels import Goal, Label, QueueName
+from newsift.statistics.promise import confidence_of_test
+from newsift.statistics.queues import newest_test
 from worker.seeds.profile import Profile
 from worker.seeds.record import PROFILE_PREFIX, Seed
 from worker.seeds.set import SeedSet
@@ -87,14 +89,18 @@ def attempts_of(profile: Profile | None) -> int:
 
 
 def promises_of(profile: Profile | None) -> int:
-    """How many versions of the profile were tested for a promise."""
+    """The number of the newest test that the profile and those before it have a promise by."""
     if profile is None:
         return 0
     counts = [_count_in(profile.made, "promises")]
     for record in (profile.record(), *profile.before):
         promise = record.get("promise")
-        counts.append(_count_in(promise if isinstance(promise, dict) else {}, "version"))
+        counts.append(_count_in(promise if isinstance(promise, dict) else {}, "test"))
     return max(counts)
+
+
+def next_test(profile: Profile | None, labels: Iterable[Label]) -> int:
+    return max(promises_of(profile), newest_test(labels)) + 1
 
 
 def _count_in(record: dict[str, Any], name: str) -> int:
@@ -105,25 +111,28 @@ def _count_in(record: dict[str, Any], name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PromiseTarget:
-    """The precision and confidence that one version of a profile promises."""
+    """The precision and confidence that one draw is to prove."""
 
     precision: float
     confidence: float
-    version: int  # of those that were tested: the more, the more labels it takes
+    test: int  # its number among the event's draws: the higher, the more labels it takes
 
     @classmethod
-    def for_profile(
-        cls, profile: Profile | None, precision: float = 0.8, confidence: float = 0.9
+    def of_draw(
+        cls, draw: QueueName | None, profile: Profile | None, labels: Iterable[Label], goal: Goal
     ) -> Self:
-        version = (profile.promise or {}).get("version") if profile else None
-        if type(version) is int and 0 < version <= MAX_COUNT:
-            return cls(precision, confidence, version)
-        return cls(precision, confidence, promises_of(profile) + 1)
+        """A draw without a number, and none yet, are the next test of the event."""
+        if draw is not None and draw.test:
+            return cls(*goal, draw.test)
+        test = (profile.promise or {}).get("test") if profile else None
+        if type(test) is int and 0 < test <= MAX_COUNT:
+            return cls(*goal, test)
+        return cls(*goal, next_test(profile, labels))
 
     @property
     def test_confidence(self) -> float:
-        """Of this test, so that all versions together have the stated confidence."""
-        return confidence_of_version(self.confidence, self.version)
+        """Of this test, so that all tests together have the stated confidence."""
+        return confidence_of_test(self.confidence, self.test)
 
     def promised_from(self, profile: Profile | None) -> float | None:
         """The threshold from which the profile has this promise; None if it has another or none."""

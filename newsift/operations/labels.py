@@ -10,14 +10,15 @@ from typing import Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 import msgspec
+from msgspec import structs
 
 from encoder.errors import InputError
 from newsift.operations.deletions import DeletedPosts, read_deletions, without_content
-from newsift.operations.events import PromiseTarget
+from newsift.operations.events import PromiseTarget, next_test
 from newsift.operations.keyed_topic import KeyedTopic
 from newsift.operations.matches import MatchRow, newest_profile
 from newsift.operations.messages import notify
-from newsift.operations.times import now_text
+from newsift.operations.times import now_ms, now_text
 from newsift.operations.workers import (
     ANSWER_ERRORS,
     ask_worker,
@@ -38,7 +39,6 @@ from newsift.statistics.labels import (
 )
 from newsift.statistics.queues import (
     AnyQueue,
-    Candidate,
     CertifyQueue,
     LearnQueue,
     Question,
@@ -54,11 +54,13 @@ from worker.kafka.topics import ensure_labels
 from worker.match.near import NearAnswer, merge_strata
 from worker.metrics.address_file import WorkerAddress
 from worker.posts.outcome import Post, PostId
-from worker.posts.times import milliseconds, rfc3339, utc
+from worker.posts.times import HOUR_MS, milliseconds, rfc3339, utc
 from worker.seeds.profile import Profile
+from worker.text import plural
 
 MAX_REFUSED_SHOWN = 10
 NEAR_ANSWER_S = 5.0
+MAX_PAUSE_MS = 12 * HOUR_MS  # after which newer matches are drawn
 REMEDY = "desk.workers names the workers"
 NO_CANDIDATES = {
     "certify": "no matches", "learn": "no matches and no near misses", "count": "no matches",
@@ -182,6 +184,7 @@ class QueueRequest:
     labels: int = DEFAULT_COUNT_LABELS  # of a new draw for a count
     is_file: bool = False  # of which no more matches come
     goal: Goal | None = None  # None: as the newest labels were to prove
+    redraw: bool = False  # of all matches, though the newest draw is still gone on with
 
 
 def freeze_queue(
@@ -191,28 +194,38 @@ def freeze_queue(
     """The queue of these matches, without deleted posts that the judge has not answered.
 
     A promise is of one profile: matches of another one than the newest, or of the seeds, are left
-    out. Near misses are asked of the workers.
+    out. A draw that was begun is gone on with: another one is another test. Near misses are asked
+    of the workers.
     """
     newest = newest_profile(rows)
     matches = {row.post_id: row for row in rows if row.profile == newest}
     if left := len(rows) - len(matches):
         notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
-    current = current_queue(labels, matches)
+    current = current_queue(labels, matches, newest[1])
     nonce = current.nonce if current else request.nonce
     own = [label for label in labels if label.by == request.by]
     if request.kind == "certify":  # where labels that were given prove nothing
         own = [label for label in own if label.drawn != "given"]
     answered = {label.post_id for label in own}
-    candidates: list[Candidate] = [
-        row for row in matches.values() if not row.is_deleted or row.post_id in answered
-    ]
+    candidates = [row for row in matches.values() if not row.is_deleted or row.post_id in answered]
     if request.kind == "certify":
         goal = request.goal or chosen_goal(labels)
-        target = PromiseTarget.for_profile(profile, *goal)
-        until = rfc3339(max((row.came for row in matches.values()), default=0))
-        name = QueueName(nonce, until, goal)
+        if current is not None and goes_on(current, labels, request):
+            draw = structs.replace(current, goal=goal)
+            candidates = rows_of_draw(candidates, draw)
+        else:
+            candidates = [row for row in candidates if row.stored >= request.start]
+            times = [row.came for row in candidates] or [0]
+            draw = QueueName(nonce, rfc3339(max(times)), goal)
+            if version := newest[1]:
+                since, test = rfc3339(min(times)), next_test(profile, labels)
+                draw = structs.replace(draw, since=since, profile=version, test=test)
+        target = PromiseTarget.of_draw(draw, profile, labels, goal)
         proven = target.promised_from(profile) if request.is_file else None
-        queue = CertifyQueue(candidates, target.precision, target.test_confidence, name, proven)
+        queue = CertifyQueue(candidates, target.precision, target.test_confidence, draw, proven)
+        if target.test > 1:
+            least = plural(queue.plan().at_best, "label")
+            notify(f"draw {target.test:,} of this event: a promise takes {least} at best")
         return FrozenQueue(queue, matches)
     answers = request_near_answers(config, request.event, lambda: cluster.cluster_id)
     thresholds = [row.threshold for row in matches.values()][-1:]
@@ -220,6 +233,33 @@ def freeze_queue(
     deleted = read_deletions(cluster, config)
     near = [post for post in merge_near_candidates(answers) if post.post_id not in deleted]
     return FrozenQueue(LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches)
+
+
+def goes_on(draw: QueueName, labels: Iterable[Label], request: QueueRequest) -> bool:
+    """Whether a draw is gone on with: for half a day after its last label, in a file always."""
+    if not draw.test or request.is_file:
+        return bool(draw.test)
+    times = (
+        milliseconds(utc(label.at)) for label in labels
+        if label.queue and label.queue.test == draw.test
+    )  # fmt: skip
+    return not request.redraw and max(times, default=0) > now_ms() - MAX_PAUSE_MS
+
+
+def draw_start(labels: Iterable[Label], profile: str) -> int | None:
+    """When the oldest match of the newest draw of this version's matches came."""
+    named = (label.queue for label in labels if label.queue and label.queue.profile == profile)
+    newest = max(named, key=lambda draw: draw.test or 0, default=None)
+    return milliseconds(utc(newest.since)) if newest and newest.since else None
+
+
+def rows_of_draw(rows: Iterable[MatchRow], draw: QueueName | None) -> list[MatchRow]:
+    """The matches that a draw was made of, as far as they are still there."""
+    if draw is None:
+        return [*rows]
+    since = milliseconds(utc(draw.since)) if draw.since else 0
+    until = milliseconds(utc(draw.until))
+    return [row for row in rows if since <= row.came <= until]
 
 
 def freeze_any_queue(

@@ -14,19 +14,19 @@ from encoder.thresholds import EVERY_POST
 from newsift.operations.actor import creation_fields
 from newsift.operations.cluster_status import count_processed
 from newsift.operations.events import IN_FORCE, EventState, PromiseTarget, events_of, require_event
-from newsift.operations.labels import read_event_labels
+from newsift.operations.labels import draw_start, read_event_labels, rows_of_draw
 from newsift.operations.matches import MatchRow, read_matches
 from newsift.operations.messages import notify
 from newsift.operations.model_context import ModelContext
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
-from newsift.statistics.labels import RANDOM_DRAWS, Label, unanimous_verdicts
+from newsift.statistics.labels import RANDOM_DRAWS, Goal, Label, unanimous_verdicts
 from newsift.statistics.promise import LabelPlan, promise_lapses
 from newsift.statistics.queues import CertifyQueue, current_queue
 from worker.config import Config
 from worker.errors import ConflictError
 from worker.kafka.reading import TopicReader
-from worker.posts.times import HOUR_MS, milliseconds, utc
+from worker.posts.times import HOUR_MS
 from worker.seeds.profile import Profile
 from worker.seeds.state import ControlState, seed_status
 from worker.text import plural
@@ -38,6 +38,7 @@ VERSION_DIGITS = 12
 @dataclass(frozen=True, slots=True)
 class PromiseEvidence:
     version: str  # of what was weighed: another one may show something else
+    target: PromiseTarget
     threshold: float | None
     missing: int  # labels until more is proven, if none is wrong
     more: bool  # whether these matches can prove more
@@ -49,35 +50,35 @@ class PromiseEvidence:
 
 
 def weigh_evidence(
-    labels: Sequence[Label], rows: Iterable[MatchRow], profile: Profile, target: PromiseTarget,
+    labels: Sequence[Label], rows: Iterable[MatchRow], profile: Profile, goal: Goal,
     is_file: bool = False,
 ) -> PromiseEvidence:  # fmt: skip
-    """Counts random labels of the profile's matches from before the newest queue was frozen.
+    """Counts the profile's matches of the newest draw, where one label of the post is random.
 
     Nobody is asked about a deleted post, so it counts only if it has a label. Of a file, what was
-    promised stays proven: its posts are the same, and those below the promised threshold match no
-    more.
+    promised stays proven while its labels prove it: its posts are the same, and those below the
+    promised threshold match no more.
     """
-    random_labels = [label for label in labels if label.drawn in RANDOM_DRAWS]
     rows = [row for row in rows if row.profile == (profile.id, profile.version)]
-    queue_name = current_queue(random_labels, {row.post_id for row in rows})
-    if queue_name:
-        until = milliseconds(utc(queue_name.until))
-        rows = [row for row in rows if row.came <= until]
-    verdicts = unanimous_verdicts(random_labels)
+    draw = current_queue(labels, {row.post_id for row in rows}, profile.version)
+    rows = rows_of_draw(rows, draw)
+    target = PromiseTarget.of_draw(draw, profile, labels, goal)
+    drawn = {label.post_id for label in labels if label.drawn in RANDOM_DRAWS}
+    verdicts = unanimous_verdicts(label for label in labels if label.post_id in drawn)
     candidates = [row for row in rows if not row.is_deleted or row.post_id in verdicts]
     judged = [verdicts[row.post_id] for row in candidates if row.post_id in verdicts]
     proven = target.promised_from(profile) if is_file else None
     queue = CertifyQueue(
-        candidates, target.precision, target.test_confidence, queue_name or UNSET, proven
+        candidates, target.precision, target.test_confidence, draw or UNSET, proven
     )
     progress = queue.progress(verdicts)
     weighed = [
-        profile.version, proven, target.precision, target.confidence, target.version, queue_name,
+        profile.version, proven, target.precision, target.confidence, target.test, draw,
         [(row.post_id, row.group, row.score, verdicts.get(row.post_id)) for row in candidates],
     ]  # fmt: skip
     return PromiseEvidence(
         version=sha256(msgspec.json.encode(weighed)).hexdigest()[:VERSION_DIGITS],
+        target=target,
         threshold=progress.threshold,
         missing=progress.missing,
         more=progress.next_match is not None,
@@ -147,25 +148,30 @@ def require_profile(event: EventState) -> Profile:
 
 
 def read_evidence(
-    cluster: TopicReader, config: Config, profile: Profile, target: PromiseTarget, start: int
-) -> PromiseEvidence:
+    cluster: TopicReader, config: Config, profile: Profile, goal: Callable[[Sequence[Label]], Goal],
+    start: int,
+) -> PromiseEvidence:  # fmt: skip
+    """Matches since `start`, or since the newest draw began."""
+    labels = read_event_labels(cluster, config, profile.event)
+    start = min(start, draw_start(labels, profile.version) or start)
     rows = read_matches(cluster, config, start, profile.event).draw_rows(profile.event)
-    return weigh_evidence(read_event_labels(cluster, config, profile.event), rows, profile, target)
+    return weigh_evidence(labels, rows, profile, goal(labels))
 
 
 def set_promise(
     topic: SeedTopic, state: ControlState, context: ModelContext, profile: Profile,
-    target: PromiseTarget, evidence: PromiseEvidence,
+    evidence: PromiseEvidence,
 ) -> EventState:  # fmt: skip
     """Publishes the threshold and the promise; returns the event afterwards."""
     assert evidence.threshold is not None
+    target = evidence.target
     row = profile.vector.as_row(context.enc.mix, context.enc.digest)
     skim = context.seed_set(state).skim_threshold_of(profile.id)
     both = np.array([[evidence.threshold, EVERY_POST if skim is None else skim]], np.float32)
     promise = {
         "precision": target.precision,
         "confidence": target.confidence,
-        "version": target.version,
+        "test": target.test,
         "labels": evidence.labels,
         "on": evidence.on,
         "matches": evidence.matches,
@@ -206,19 +212,18 @@ def describe_missing(evidence: PromiseEvidence, is_file: bool = False) -> str:
         return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
         return f"{plural(evidence.missing, 'more label')}, if none is off"
-    remedy = "let the profile learn" if is_file else "wait for more, or let the profile learn"
-    return f"{evidence.out_of_reach}: these matches can show no more; {remedy}"
+    again = "" if is_file else "draw again (another test, which takes more labels), or "
+    return f"{evidence.out_of_reach}: these matches can show no more; {again}let the profile learn"
 
 
-def promise_row(
-    name: str, target: PromiseTarget, evidence: PromiseEvidence, is_set: bool
-) -> dict[str, Any]:
+def promise_row(name: str, evidence: PromiseEvidence, is_set: bool) -> dict[str, Any]:
+    target = evidence.target
     return {
         "event": name,
         "precision": target.precision,
         "confidence": target.confidence,
         "tested_at": target.test_confidence,
-        "version": target.version,
+        "test": target.test,
         "threshold": evidence.threshold,
         "missing": evidence.missing if evidence.more else None,
         "labels": evidence.labels,

@@ -31,7 +31,7 @@ from newsift.statistics.labels import (
     Label,
     StratumName,
     Verdict,
-    joint_verdicts,
+    agreed_verdicts,
 )
 from worker.posts.times import milliseconds, rfc3339, utc
 
@@ -114,7 +114,7 @@ def _frame(nonce: str, labels: Sequence[Label]) -> CountFrame:
     assert first.count
     named = first.queue, first.count.frame
     own = [label for label in labels if label.count and (label.queue, label.count.frame) == named]
-    verdicts = joint_verdicts(own)
+    verdicts = agreed_verdicts(own)
     posts = {label.post_id: label for label in own}
     return CountFrame(
         nonce,

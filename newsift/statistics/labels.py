@@ -35,15 +35,21 @@ Goal = tuple[Level, Level]  # a precision, and the confidence to prove it with
 DEFAULT_GOAL: Goal = (0.8, 0.9)
 
 
+MAX_POSTS, MAX_TESTS = 2**40, 10**6
+
+
 class QueueName(msgspec.Struct, frozen=True):
     """The frozen queue that drew a post at random."""
 
     nonce: Nonce  # keys its order
     until: str  # RFC 3339: when the newest of its matches was processed
     goal: Goal | UnsetType = UNSET  # what it was to prove
+    since: str | UnsetType = UNSET  # RFC 3339: when the oldest was
+    profile: Annotated[str, msgspec.Meta(max_length=64)] | UnsetType = UNSET  # their version
+    # The number of this test among the event's; unset where so few matches can prove nothing.
+    test: Annotated[int, msgspec.Meta(ge=1, le=MAX_TESTS)] | UnsetType = UNSET
 
 
-MAX_POSTS = 2**40
 PostCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_POSTS)]
 
 
@@ -185,16 +191,26 @@ def joint_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
 
     An unsure judge keeps a post from counting as right, never from counting as wrong.
     """
-    verdicts: defaultdict[PostId, set[Verdict]] = defaultdict(set)
-    for label in labels:
-        verdicts[label.post_id].add(label.label)
 
     def joint(judgements: set[Verdict]) -> Verdict:
         if judgements == {"on"}:
             return "on"
         return "off" if "off" in judgements and "on" not in judgements else "unsure"
 
-    return {post_id: joint(judgements) for post_id, judgements in verdicts.items()}
+    return {post_id: joint(judgements) for post_id, judgements in _by_post(labels).items()}
+
+
+def agreed_verdicts(labels: Iterable[Label]) -> dict[PostId, Verdict]:
+    """By post: what all its judges say, else "unsure"."""
+    by_post = _by_post(labels).items()
+    return {name: min(said) if len(said) == 1 else "unsure" for name, said in by_post}
+
+
+def _by_post(labels: Iterable[Label]) -> dict[PostId, set[Verdict]]:
+    verdicts: defaultdict[PostId, set[Verdict]] = defaultdict(set)
+    for label in labels:
+        verdicts[label.post_id].add(label.label)
+    return verdicts
 
 
 def unanimous_verdicts(labels: Iterable[Label]) -> dict[PostId, bool]:
@@ -221,6 +237,8 @@ def _check(label: Label, limits: Limits) -> None:
     parse_milliseconds({"at": label.at}, "at")
     if label.queue:
         parse_milliseconds({"queue.until": label.queue.until}, "queue.until")
+        if label.queue.since:
+            parse_milliseconds({"queue.since": label.queue.since}, "queue.since")
     if label.count:
         since = {"count.frame.since": label.count.frame.since}
         parse_milliseconds(since, "count.frame.since")

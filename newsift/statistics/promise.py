@@ -66,9 +66,9 @@ def is_certified(positives: int, n: int, precision: float, confidence: float) ->
     return binomial_tail(n, precision, positives) <= alpha
 
 
-def confidence_of_version(confidence: float, version: int) -> float:
-    """For one version of a profile, from 1 on, so that all versions share one error rate."""
-    return 1 - (1 - confidence) * 6 / (math.pi * version) ** 2
+def confidence_of_test(confidence: float, number: int) -> float:
+    """For one test of an event, from 1 on, so that all its tests share one error rate."""
+    return 1 - (1 - confidence) * 6 / (math.pi * number) ** 2
 
 
 def promise_lapses(rate: float, base_rate: float, precision: float) -> bool:
@@ -183,9 +183,9 @@ class FrozenCuts:
         )
 
     def progress(self, label_at: LabelLookup) -> CertifyProgress:
-        threshold = self._proven
+        threshold = self._still_proven(label_at)
         for cut in self.cuts:
-            if self._proven is not None and cut >= self._proven:
+            if threshold is not None and cut >= threshold:
                 continue
             members = np.flatnonzero(self._scores >= cut).tolist()
             count, missing = self._walk(members, label_at)
@@ -199,6 +199,13 @@ class FrozenCuts:
                 return CertifyProgress(threshold, members[count], missing, share, cut)
             threshold = cut
         return CertifyProgress(threshold, None, 0, cut=threshold)
+
+    def _still_proven(self, label_at: LabelLookup) -> float | None:
+        """The threshold that was proven before, unless labels were corrected since."""
+        if self._proven is None:
+            return None
+        members = np.flatnonzero(self._scores >= self._proven).tolist()
+        return None if self._walk(members, label_at)[1] else self._proven
 
     def _walk(self, members: Sequence[int], label_at: LabelLookup) -> tuple[int, int]:
         """(labels before the first gap, labels still missing); missing is 0 once proven."""

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Protocol, TypeVar
 
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from newsift.statistics.distributions import clopper_pearson
 from newsift.statistics.estimates import Estimate, share_interval
@@ -108,18 +108,35 @@ def draw_from_all(posts: Iterable[Post], nonce: str, most: int) -> tuple[list[Po
     return [post for _, post in sorted(first.items())[:most]], total
 
 
-def current_queue(labels: Iterable[Label], matches: Container[PostId]) -> QueueName | None:
-    """The oldest nonce of these matches' random labels, with the time of the newest label.
+def current_queue(
+    labels: Iterable[Label], matches: Container[PostId], profile: str = ""
+) -> QueueName | None:
+    """The newest draw of these matches' random labels, with the nonce of the oldest.
 
-    A label without a queue counts as drawn without a nonce, at the label's time.
+    `profile` is the version that they match. A label without a queue counts as drawn without a
+    nonce, at the label's time.
     """
-    drawn = (label for label in labels if label.drawn == "certify" and label.post_id in matches)
+    drawn = [
+        label for label in labels
+        if label.drawn == "certify" and label.post_id in matches and names_profile(label, profile)
+    ]  # fmt: skip
     by_time = sorted(drawn, key=lambda label: (milliseconds(utc(label.at)), label.key))
     if not by_time:
         return None
     names = [label.queue or QueueName("", label.at) for label in by_time]
-    newest = max(names, key=lambda name: milliseconds(utc(name.until)))
-    return QueueName(names[0].nonce, newest.until)
+    newest = max(names, key=lambda name: (name.test or 0, milliseconds(utc(name.until))))
+    return structs.replace(newest, nonce=names[0].nonce)
+
+
+def names_profile(label: Label, version: str) -> bool:
+    """Whether a label may have been drawn from the matches of this version of a profile."""
+    return not label.queue or label.queue.profile in (UNSET, version)
+
+
+def newest_test(labels: Iterable[Label]) -> int:
+    """The number of the newest test that labels were drawn for; 0 without one."""
+    drawn = (label.queue for label in labels if label.drawn == "certify")
+    return max((queue.test or 0 for queue in drawn if queue), default=0)
 
 
 def chosen_goal(labels: Iterable[Label]) -> Goal:
@@ -162,6 +179,8 @@ class CertifyQueue:
         self._matches, self._name = len(matches), name
         scores = [match.score for match in self._order]
         self._cuts = FrozenCuts(scores, precision, confidence, proven)
+        if self._name and not self.plan().for_all:
+            self._name = structs.replace(self._name, test=UNSET)
 
     def accepts(self, label: Label) -> bool:
         """Whether this label of a judge answers a question; else it is asked again."""

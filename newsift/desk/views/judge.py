@@ -22,7 +22,7 @@ from newsift.desk.labelling import LabelSession, QueueKey
 from newsift.desk.post_fields import post_fields
 from newsift.desk.session import Desk
 from newsift.operations.deletions import without_content
-from newsift.operations.events import NO_PROFILE, PromiseTarget, require_event
+from newsift.operations.events import NO_PROFILE, require_event
 from newsift.operations.labels import QueueKind
 from newsift.operations.matches import MatchRow
 from newsift.operations.promises import (
@@ -270,14 +270,14 @@ def promise_test(desk: Desk, request: PromiseRequest) -> dict[str, Any]:
     if profile is None or not is_read:
         return {"profile": None, "loading": not (control.complete and is_read)}
     goal = request.goal or chosen_goal(desk.mirrors.labels.event_labels(request.event))
-    rows, target = desk.matches.draw_rows(request.event), PromiseTarget.for_profile(profile, *goal)
-    result = _weigh_evidence(desk, rows, profile, target)
+    rows = desk.matches.draw_rows(request.event)
+    result = _weigh_evidence(desk, rows, profile, goal)
     event = desk.model.view().events.get(request.event) if desk.model.context else None
     return {
         "profile": profile.version,
         "loading": False,
-        "precision": target.precision,
-        "confidence": target.confidence,
+        "precision": result.target.precision,
+        "confidence": result.target.confidence,
         "threshold": profile.threshold,
         "promise": profile.promise,
         "stale": event.why if event else "",
@@ -304,21 +304,20 @@ def promise(desk: Desk, request: PromiseAction) -> dict[str, Any]:
             raise InputError("a promise needs a profile; make one under Learned")
         profile = require_profile(event)
         rows = desk.matches.draw_rows(request.event)
-        target = PromiseTarget.for_profile(profile, request.precision, request.confidence)
-        result = _weigh_evidence(desk, rows, profile, target)
+        result = _weigh_evidence(desk, rows, profile, (request.precision, request.confidence))
         if result.threshold is None:
             raise InputError(describe_missing(result, desk.period.is_file))
         require_version(request.evidence, result)
-        event = set_promise(topic, view.state, context, profile, target, result)
+        event = set_promise(topic, view.state, context, profile, result)
     report_promise(event, desk.pass_rate(event.profile))
     return {"threshold": result.threshold}
 
 
 def _weigh_evidence(
-    desk: Desk, rows: Sequence[MatchRow], profile: Profile, target: PromiseTarget
+    desk: Desk, rows: Sequence[MatchRow], profile: Profile, goal: Goal
 ) -> PromiseEvidence:
     labels = desk.mirrors.labels.event_labels(profile.event)
-    return weigh_evidence(labels, rows, profile, target, desk.period.is_file)
+    return weigh_evidence(labels, rows, profile, goal, desk.period.is_file)
 
 
 def _hourly(

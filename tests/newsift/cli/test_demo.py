@@ -13,7 +13,7 @@ from newsift.operations.events import events_of
 from newsift.operations.model_context import ModelContext
 from newsift.operations.profile_training import propose_profile
 from newsift.statistics.labels import QueueName
-from newsift.statistics.promise import confidence_of_version
+from newsift.statistics.promise import confidence_of_test
 from newsift.statistics.queues import CertifyQueue, ScoredPost
 from tests.worker.command_processes import started
 from tests.worker.fake_command import Command
@@ -80,7 +80,7 @@ def proven_matches() -> dict[ScoredPost, bool]:
 def test_nineteen_right_answers_about_the_samples_prove_a_threshold(
     proven_matches: dict[ScoredPost, bool], nonce: str
 ) -> None:
-    confidence = confidence_of_version(0.9, 1)
+    confidence = confidence_of_test(0.9, 1)
     name = QueueName(nonce, "2026-03-01T10:00:00Z")
     queue = CertifyQueue([*proven_matches], 0.8, confidence, name)
     verdicts, right = (

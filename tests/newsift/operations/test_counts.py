@@ -6,7 +6,6 @@ from msgspec import structs
 
 from encoder.errors import InputError
 from newsift.operations.counts import CountedMatches, EventPosts, MatchedFile, draw_count
-from newsift.operations.events import PromiseTarget
 from newsift.operations.labels import AnswerLog, FrozenQueue, QueueRequest
 from newsift.operations.matches import MatchRow, match_rows
 from newsift.operations.promises import weigh_evidence
@@ -140,9 +139,8 @@ def test_labels_of_a_count_serve_a_promise_where_its_walk_meets_them() -> None:
     given = [
         structs.replace(each, drawn="given") if n % 2 else each for n, each in enumerate(mixed)
     ]
-    target = PromiseTarget.for_profile(made)
     expected, result, less = (
-        weigh_evidence(labels, matches, made, target) for labels in (walked, mixed, given)
+        weigh_evidence(labels, matches, made, (0.8, 0.9)) for labels in (walked, mixed, given)
     )
     assert result == expected
     assert expected.threshold is not None

@@ -24,7 +24,8 @@ from newsift.operations.profile_training import (
 )
 from newsift.operations.promises import PromiseEvidence, require_profile, weigh_evidence
 from newsift.statistics.feedback import AuthoredPosts, event_vector, mean_vector
-from newsift.statistics.labels import Label, QueueName
+from newsift.statistics.labels import DEFAULT_GOAL as GOAL
+from newsift.statistics.labels import Goal, Label, QueueName
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.cli.events.ferry_event import ARTICLES, is_on, sample_posts
 from tests.newsift.desk.match_records import HOUR, NOON, moment, record
@@ -108,20 +109,19 @@ def test_a_burst_needs_a_history(
 
 
 def target(**promise: Any) -> PromiseTarget:
-    return PromiseTarget.for_profile(
-        Profile(**profile("storm", {"flood": SMALL_ARTICLES["flood"]}, promise=promise))
-    )
+    storm = Profile(**profile("storm", {"flood": SMALL_ARTICLES["flood"]}, promise=promise))
+    return PromiseTarget.of_draw(None, storm, (), GOAL)
 
 
-def test_a_version_keeps_its_share_of_the_error() -> None:
-    assert target(version=7).version == 7
-    assert target(version=7).test_confidence == pytest.approx(1 - 0.1 * 6 / (49 * math.pi**2))
+def test_a_promise_that_is_renewed_keeps_its_share_of_the_error() -> None:
+    assert target(test=7).test == 7
+    assert target(test=7).test_confidence == pytest.approx(1 - 0.1 * 6 / (49 * math.pi**2))
 
 
-@pytest.mark.parametrize("version", [10**400, 10**30, -1, 0, True, "7", [], None, 1e9])
-def test_replaces_an_impossible_version(version: object) -> None:
-    assert target(version=version).version > 0
-    assert 0 < target(version=version).test_confidence < 1
+@pytest.mark.parametrize("test", [10**400, 10**30, -1, 0, True, "7", [], None, 1e9])
+def test_replaces_an_impossible_number_of_a_test(test: object) -> None:
+    assert target(test=test).test > 0
+    assert 0 < target(test=test).test_confidence < 1
 
 
 def rows_of(records: list[dict[str, Any]], event: str, is_file: bool = False) -> list[MatchRow]:
@@ -141,7 +141,7 @@ def test_a_deleted_post_is_evidence_by_its_label_alone() -> None:
         Label("on", "storm", Post(name, "plain", ""), "ann", "2027-01-01T10:00:00Z", "certify", 0.5)
         for name in (*names[:2], *names[4:])
     ]
-    storm, asked = Profile(**profile("storm", {"flood": "flood"})), target()
+    storm = Profile(**profile("storm", {"flood": "flood"}))
     made = {"seed_id": storm.id, "seed_version": storm.version}
     found = [
         rows_of(records, "storm")
@@ -150,13 +150,13 @@ def test_a_deleted_post_is_evidence_by_its_label_alone() -> None:
             [record(n, 0.5, event="storm", match=made, group=n) for n in (*names[:2], *names[4:])],
         )
     ]
-    with_deletions, without_them = (weigh_evidence(given, each, storm, asked) for each in found)
+    with_deletions, without_them = (weigh_evidence(given, each, storm, GOAL) for each in found)
     assert with_deletions.threshold == without_them.threshold == 0.5
     assert (with_deletions.labels, with_deletions.matches) == (58, 60)
 
 
 def test_evidence_has_another_version_if_it_may_show_something_else() -> None:
-    storm, asked = Profile(**profile("storm", {"flood": "flood"})), target()
+    storm = Profile(**profile("storm", {"flood": "flood"}))
     made: dict[str, Any] = {"event": "storm", "match": {"seed_id": storm.id,
                             "seed_version": storm.version}}  # fmt: skip
     records = [record(f"{n}", 0.5, NOON + n, group=f"{n}", **made) for n in range(60)]
@@ -169,7 +169,7 @@ def test_evidence_has_another_version_if_it_may_show_something_else() -> None:
     later = record("later", 0.9, NOON + HOUR, group="later", **made)
     by_seed = record("other", 0.9, event="storm", group="other")
 
-    def version(given: Sequence[Label], extra: Sequence[Any] = (), goal: Any = asked) -> str:
+    def version(given: Sequence[Label], extra: Sequence[Any] = (), goal: Goal = GOAL) -> str:
         rows = rows_of([*records, *extra], "storm")
         return weigh_evidence(given, rows, storm, goal).version
 
@@ -178,8 +178,8 @@ def test_evidence_has_another_version_if_it_may_show_something_else() -> None:
     off = [*labels[:-1], structs.replace(labels[-1], label="off")]
     others = [
         version(labels[:-1]), version(off), version(labels, [record("0a", 0.5, **made)]),
-        version(labels, goal=replace(asked, precision=0.7)),
-        version(labels, goal=replace(asked, version=asked.version + 1)),
+        version(labels, goal=(0.7, 0.9)),
+        version([structs.replace(each, queue=structs.replace(until, test=2)) for each in labels]),
     ]  # fmt: skip
     assert len({first, *others}) == 1 + len(others)
 
@@ -206,24 +206,27 @@ def test_a_file_that_is_opened_again_keeps_what_its_labels_prove(enc: Encoder) -
         for name in [*scores][:40]
     ]  # fmt: skip
 
-    def evidence(profile: Profile, is_file: bool, least: float = 0) -> PromiseEvidence:
+    def evidence(
+        profile: Profile, is_file: bool, least: float = 0, given: Sequence[Label] = labels
+    ) -> PromiseEvidence:
         records = [
             record(name, score, match=of_profile) for name, score in scores.items() if score > least
         ]
         rows = rows_of(records, "ferry", is_file)
-        return weigh_evidence(labels, rows, profile, PromiseTarget(0.8, 0.9, 1), is_file)
+        return weigh_evidence(given, rows, profile, GOAL, is_file)
 
     assert evidence(ferry, is_file=False).matches == 0
     opened = evidence(ferry, is_file=True)
     assert (opened.labels, opened.matches, opened.more) == (40, len(scores), True)
     assert opened.threshold is not None
-    promise = {"precision": 0.8, "confidence": 0.9, "version": 1}
+    promise = {"precision": 0.8, "confidence": 0.9, "test": 1}
     promised = replace(ferry, threshold=opened.threshold, promise=promise)
     later = evidence(promised, is_file=True, least=opened.threshold - 1e-9)
     assert (later.threshold, later.more, later.out_of_reach) == (opened.threshold, False, "")
-    low = replace(promised, threshold=0.61)
-    assert evidence(low, is_file=True).threshold == 0.61
-    assert evidence(replace(low, promise=promise | {"precision": 0.7}), True).threshold != 0.61
+    off = [structs.replace(label, label="off") for label in labels]
+    others = [structs.replace(label, by="ben", drawn="given") for label in off]
+    for given in (off, [*labels, *others], labels[:9]):
+        assert evidence(promised, True, opened.threshold - 1e-9, given).threshold is None
 
 
 def test_learning_warns_of_lost_words_few_labels_and_repeated_texts() -> None:

@@ -79,13 +79,15 @@ def test_labels_name_their_frame_and_the_newest_comes_first() -> None:
     assert frames_of([]) == []
 
 
-def test_two_judges_of_one_draw_count_as_one() -> None:
-    ann, ben = answers(new_frame()), answers(new_frame(), "ben", label="off")
+@pytest.mark.parametrize("other", ["off", "unsure"])
+def test_two_judges_of_one_draw_count_as_one(other: Verdict) -> None:
+    """Where they differ the post is unsure, which counts as on at the upper end."""
+    ann, ben = answers(new_frame()), answers(new_frame(), "ben", label=other)
     (frame,) = frames_of([*ann, *ben])
     assert len(frame.posts) == frame.planned
     verdicts = {post.label.post_id: post.verdict for post in frame.posts}
     assert [verdicts[label.post_id] for label in ann] == [
-        "unsure" if label.label == "on" else "off" for label in ann
+        label.label if label.label == other else "unsure" for label in ann
     ]
 
 

@@ -14,7 +14,7 @@ from newsift.statistics.promise import (
     CertifyProgress,
     FrozenCuts,
     LabelPlan,
-    confidence_of_version,
+    confidence_of_test,
     cut_ranks,
     cut_scores,
     labels_needed,
@@ -72,7 +72,7 @@ def test_nonsense_is_refused_by_name(
 
 
 def test_all_versions_of_a_profile_share_one_error() -> None:
-    spent = [1 - confidence_of_version(0.9, version) for version in range(1, 200_000)]
+    spent = [1 - confidence_of_test(0.9, version) for version in range(1, 200_000)]
     assert spent[0] == pytest.approx(0.1 * 6 / np.pi**2)
     assert sum(spent) == pytest.approx(0.1, rel=1e-5)
 
@@ -109,7 +109,7 @@ def test_cuts_lie_at_the_ranks_and_never_between_equal_scores() -> None:
     assert FrozenCuts([]).cuts == []
     assert FrozenCuts(scores, 0.9).cuts == [236, 198, 136, 38, 0]
     assert FrozenCuts(scores[:20], 0.9).cuts == [0]
-    first_version = confidence_of_version(0.9, 1)
+    first_version = confidence_of_test(0.9, 1)
     assert FrozenCuts(scores, 0.8, first_version).cuts[0] == 260  # of 40 two may be off
     assert (
         log_evidence(38, 40, 0.8) >= math.log(1 / (1 - first_version)) > log_evidence(37, 40, 0.8)

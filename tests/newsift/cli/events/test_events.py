@@ -242,7 +242,7 @@ def test_a_promise_is_of_the_labels_goal(newsift: Command, kafka: Kafka) -> None
 def test_a_promise_lapses_when_few_posts_pass(newsift: Command, kafka: Kafka) -> None:
     add_seeds(kafka)
     assert newsift("events", "learn", "ferry", "--background", "--yes").code == 0
-    promise = {"precision": 0.8, "confidence": 0.9, "version": 1, "rate": 0.02}
+    promise = {"precision": 0.8, "confidence": 0.9, "test": 1, "rate": 0.02}
     record = published(kafka).record() | {"threshold": 0.2, "promise": promise}
     kafka.send(SEEDS, json.dumps(record).encode(), KEY)
     assert rows(newsift("events", "list", "--json").out)[0]["lapsed"] is None

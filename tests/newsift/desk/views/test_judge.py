@@ -15,9 +15,10 @@ from newsift.desk.views.events import event_exists
 from newsift.desk.views.judge import MAX_DISPUTED, MAX_PEOPLE, judges, promise, promise_test
 from newsift.desk.views.learning import learn, publish
 from newsift.operations.actor import acting_as
+from newsift.operations.events import PromiseTarget
 from newsift.operations.promises import PromiseEvidence
 from newsift.statistics.labels import DECODER, Label, Verdict
-from newsift.statistics.promise import LabelPlan, confidence_of_version, labels_missing
+from newsift.statistics.promise import LabelPlan, confidence_of_test, labels_missing
 from tests.broker.clients import until
 from tests.newsift.cli.events.ferry_event import (
     add_ferry_posts,
@@ -228,7 +229,7 @@ def test_the_answer_is_bounded() -> None:
 
 __all__ = ["enc", "loaded_once"]
 
-NEEDED = labels_missing(0, 0, 0.8, confidence_of_version(0.9, 1))
+NEEDED = labels_missing(0, 0, 0.8, confidence_of_test(0.9, 1))
 
 
 @pytest.fixture
@@ -319,7 +320,8 @@ def test_a_profile_that_changes_during_a_promise_is_not_overwritten(
 
     def weigh(*_: object) -> PromiseEvidence:
         kafka.send(SEEDS, other, b"profile|ferry")
-        return PromiseEvidence("v", 0.5, 0, False, 20, 20, 30, LabelPlan(19, 30, 0, 0.9))
+        plan, target = LabelPlan(19, 30, 0, 0.9), PromiseTarget(0.8, 0.9, 1)
+        return PromiseEvidence("v", target, 0.5, 0, False, 20, 20, 30, plan)
 
     wait_for(ferry_desk, lambda result: result["profile"])
     monkeypatch.setattr(judging, "weigh_evidence", weigh)
