@@ -109,16 +109,17 @@ def draw_from_all(posts: Iterable[Post], nonce: str, most: int) -> tuple[list[Po
 
 
 def current_queue(
-    labels: Iterable[Label], matches: Container[PostId], profile: str = ""
+    labels: Iterable[Label], matches: Container[PostId], profile: str | None = None
 ) -> QueueName | None:
     """The newest draw of these matches' random labels, with the nonce of the oldest.
 
-    `profile` is the version that they match. A label without a queue counts as drawn without a
-    nonce, at the label's time.
+    With `profile`, draws of matches by other versions are left out. A label without a queue counts
+    as drawn without a nonce, at the label's time.
     """
     drawn = [
         label for label in labels
-        if label.drawn == "certify" and label.post_id in matches and names_profile(label, profile)
+        if label.drawn == "certify" and label.post_id in matches
+        and (profile is None or not label.queue or label.queue.profile in (UNSET, profile))
     ]  # fmt: skip
     by_time = sorted(drawn, key=lambda label: (milliseconds(utc(label.at)), label.key))
     if not by_time:
@@ -126,11 +127,6 @@ def current_queue(
     names = [label.queue or QueueName("", label.at) for label in by_time]
     newest = max(names, key=lambda name: (name.test or 0, milliseconds(utc(name.until))))
     return structs.replace(newest, nonce=names[0].nonce)
-
-
-def names_profile(label: Label, version: str) -> bool:
-    """Whether a label may have been drawn from the matches of this version of a profile."""
-    return not label.queue or label.queue.profile in (UNSET, version)
 
 
 def newest_test(labels: Iterable[Label]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from encoder.model.weights import F32
 from newsift.desk.matches import MatchMirror
@@ -25,7 +26,7 @@ from newsift.desk.views.events import MAX_LIST_TEXT_CHARS, promise_row
 from newsift.desk.views.scores import MAX_ROWS, FigureData, figure_fields, near_rows
 from newsift.operations.cluster_status import StreamRate, count_processed, read_stream_rate
 from newsift.operations.model_context import ModelContext
-from newsift.statistics.labels import Label, Verdict
+from newsift.statistics.labels import Label, QueueName, Verdict
 from newsift.statistics.queues import is_certify_post
 from tests.encoder.small_model import WORDS
 from tests.newsift.desk.match_records import HOUR, moment, topic
@@ -165,7 +166,8 @@ def true_scores(here: Town) -> F32:
 
 def label(post: Post, text: Verdict, by: str = "anna", drawn: str = "certify") -> Label:
     at = "2026-12-31T10:00:00Z"
-    return Label(text, EVENT, post, by, at, drawn, 0.5)  # type: ignore[arg-type]
+    queue = QueueName("n", at, profile="a" * 12, test=1) if drawn == "certify" else UNSET
+    return Label(text, EVENT, post, by, at, drawn, 0.5, queue=queue)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("threshold", [{"threshold": 0.5}, {}])
