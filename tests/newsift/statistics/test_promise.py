@@ -71,8 +71,8 @@ def test_nonsense_is_refused_by_name(
         precision_threshold(scores, labels, precision, confidence)
 
 
-def test_all_versions_of_a_profile_share_one_error() -> None:
-    spent = [1 - confidence_of_test(0.9, version) for version in range(1, 200_000)]
+def test_all_tests_of_an_event_share_one_error() -> None:
+    spent = [1 - confidence_of_test(0.9, test) for test in range(1, 200_000)]
     assert spent[0] == pytest.approx(0.1 * 6 / np.pi**2)
     assert sum(spent) == pytest.approx(0.1, rel=1e-5)
 
@@ -191,3 +191,18 @@ def test_the_promise_holds_where_people_look_after_every_label() -> None:
         )
     assert broken <= 0.1 * tries
     assert peeked > 0.2 * tries
+
+
+def test_the_promise_holds_where_people_draw_again_and_again() -> None:
+    """On a flat null, ten draws each; with one error rate for each of them they break it."""
+    random, tries = np.random.default_rng(5), 300
+
+    def is_found(test: int) -> bool:
+        right = random.uniform(size=100) < 0.795
+        cuts = FrozenCuts(random.uniform(size=100), 0.8, confidence_of_test(0.9, test))
+        return cuts.progress(right.tolist().__getitem__).threshold is not None
+
+    numbered = sum(any(is_found(test) for test in range(1, 11)) for _ in range(tries))
+    alike = sum(any(is_found(1) for _ in range(10)) for _ in range(tries))
+    assert numbered <= 0.1 * tries
+    assert alike > 0.15 * tries
