@@ -55,6 +55,7 @@ def weigh_evidence(
 ) -> PromiseEvidence:  # fmt: skip
     """Counts the profile's matches of the newest draw, where one label of the post is random.
 
+    Before a draw has a label there is no order of its posts, so other draws' labels show nothing.
     Nobody is asked about a deleted post, so it counts only if it has a label. Of a file, what was
     promised stays proven while its labels prove it: its posts are the same, and those below the
     promised threshold match no more.
@@ -63,7 +64,7 @@ def weigh_evidence(
     draw = current_queue(labels, {row.post_id for row in rows}, profile.version)
     rows = rows_of_draw(rows, draw)
     target = PromiseTarget.of_draw(draw, profile, labels, goal)
-    drawn = {label.post_id for label in labels if label.drawn in RANDOM_DRAWS}
+    drawn = {label.post_id for label in labels if draw and label.drawn in RANDOM_DRAWS}
     verdicts = unanimous_verdicts(label for label in labels if label.post_id in drawn)
     candidates = [row for row in rows if not row.is_deleted or row.post_id in verdicts]
     judged = [verdicts[row.post_id] for row in candidates if row.post_id in verdicts]

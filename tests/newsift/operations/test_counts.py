@@ -10,6 +10,7 @@ from newsift.operations.labels import AnswerLog, FrozenQueue, QueueRequest
 from newsift.operations.matches import MatchRow, match_rows
 from newsift.operations.promises import weigh_evidence
 from newsift.statistics.count_draw import frame_key
+from newsift.statistics.labels import DEFAULT_GOAL as GOAL
 from newsift.statistics.labels import CountDraw, FrozenStrata, Label, QueueName
 from newsift.statistics.queues import CountQueue, Question, ScoredPost
 from tests.newsift.cli.test_estimate import MATCHED, match_on, near_answer
@@ -140,8 +141,10 @@ def test_labels_of_a_count_serve_a_promise_where_its_walk_meets_them() -> None:
         structs.replace(each, drawn="given") if n % 2 else each for n, each in enumerate(mixed)
     ]
     expected, result, less = (
-        weigh_evidence(labels, matches, made, (0.8, 0.9)) for labels in (walked, mixed, given)
+        weigh_evidence(labels, matches, made, GOAL) for labels in (walked, mixed, given)
     )
     assert result == expected
     assert expected.threshold is not None
     assert less.threshold is None
+    none = weigh_evidence([each for each in mixed if each.drawn == "count"], matches, made, GOAL)
+    assert (none.threshold, none.labels) == (None, 0)
