@@ -1,14 +1,17 @@
 """Addresses of the web in one canonical form."""
 
 import re
+from encodings.idna import ToUnicode
 from functools import lru_cache
+from unicodedata import normalize
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 MAX_LINK_CHARS = 2048
 # Control characters, spaces, halves of letters, and what browsers and servers read differently.
 UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff]")
 ESCAPE = re.compile(r"%[0-9a-f]{2}", re.IGNORECASE)
-MAX_HOST_CHARS = 253
+MAX_HOST_CHARS, MAX_LABEL_CHARS = 253, 63
+PIECE_CHARS = 32  # NFKC makes up to 18 of each
 MAX_PARAMETERS = 100
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HOST_PREFIXES = ("www.", "m.", "amp.")  # of the same page for another device
@@ -20,7 +23,12 @@ TRACKING = {
     "guce_referrer", "guce_referrer_sig", "taid", "__twitter_impression", "ftag", "ito", "s_cid",
     "wprov",
 }  # fmt: skip
-PLAIN_HOST = re.compile(r"[a-z0-9.-]*+(?<!\.)")  # of others the canonical form decides
+# IDNA's other full stops, and what it leaves out of a host (RFC 3454, table B.1).
+HOST_SPELLINGS = str.maketrans(
+    "\u3002\uff0e\uff61", "...",
+    "\u00ad\u034f\u1806\u180b\u180c\u180d\u200b\u200c\u200d\u2060\ufeff"
+    + "".join(map(chr, range(0xFE00, 0xFE10))),
+)  # fmt: skip
 PATH_CHARACTERS = "/%:@!$&'()*+,;=-._~"  # those that need no escape, and escapes themselves
 
 
@@ -40,8 +48,8 @@ def canonical_link(address: str) -> str | None:
         query = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
         return None
-    path = quote(parts.path.rstrip("/"), safe=PATH_CHARACTERS)
-    path = ESCAPE.sub(lambda found: found[0].upper(), path)
+    path = ESCAPE.sub(lambda found: found[0].upper(), parts.path.rstrip("/"))
+    path = quote(path, safe=PATH_CHARACTERS)
     if scheme not in DEFAULT_PORTS or not host or "@" in parts.netloc or not path:
         return None
     kept = sorted((name, value) for name, value in query if not _is_tracking(name.lower()))
@@ -62,15 +70,36 @@ def without_tracking(address: str) -> str:
 
 def canonical_host(host: str) -> str | None:
     """In ASCII, as browsers ask for it, without the prefixes for devices."""
+    name = fold_host(host)
+    if name and not name.isascii():
+        name = _in_ascii(name)
+    return without_prefixes(name) if name else None
+
+
+def fold_host(host: str) -> str | None:
+    """The same for all spellings of a host, which may keep letters that are not ASCII.
+
+    None for one that is too long, before IDNA takes the square of a label's length.
+    """
     name = host.lower().rstrip(".")
-    if not name or len(name) > MAX_HOST_CHARS:
-        return None
-    if not name.isascii():
-        try:
-            name = name.encode("idna").decode("ascii").lower()
-        except UnicodeError:
+    if len(name) > MAX_HOST_CHARS or name.isascii():
+        return name if len(name) <= MAX_HOST_CHARS else None
+    name, folded = name.translate(HOST_SPELLINGS), ""
+    for start in range(0, len(name), PIECE_CHARS):
+        folded += normalize("NFKC", name[start : start + PIECE_CHARS]).casefold()
+        if len(folded) > 2 * MAX_HOST_CHARS:
             return None
-    return without_prefixes(name)
+    name = normalize("NFKC", folded).rstrip(".")
+    is_long = len(name) > MAX_HOST_CHARS or max(map(len, name.split("."))) > MAX_LABEL_CHARS
+    return None if is_long else name
+
+
+@lru_cache(maxsize=4096)
+def _in_ascii(name: str) -> str | None:
+    try:
+        return name.encode("idna").decode("ascii")
+    except UnicodeError:
+        return None
 
 
 def without_prefixes(name: str) -> str:
@@ -82,9 +111,29 @@ def without_prefixes(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def may_be_among(host: str, hosts: frozenset[str]) -> bool:
-    """Whether an address with this host may be of one of these canonical hosts; quick."""
-    name = without_prefixes(host.lower())
-    return name in hosts or not PLAIN_HOST.fullmatch(name)
+    """Whether an address with this host may be of one of these canonical hosts; quick.
+
+    The host has its login and port, and at most MAX_HOST_CHARS.
+    """
+    if "[" in host:
+        return host.isascii()  # an address of IPv6
+    name, known = fold_host(host.rpartition("@")[2].partition(":")[0]) or "", _letters(hosts)
+    return without_prefixes(".".join(known.get(each, each) for each in name.split("."))) in hosts
+
+
+@lru_cache(maxsize=8)
+def _letters(hosts: frozenset[str]) -> dict[str, str]:
+    """The labels of hosts that stand for other letters, by these."""
+    labels = {each for host in hosts for each in host.split(".") if each.startswith("xn--")}
+    return {letters: label for label in labels if (letters := _label_letters(label))}
+
+
+@lru_cache(maxsize=4096)
+def _label_letters(label: str) -> str | None:
+    try:
+        return fold_host(ToUnicode(label))
+    except UnicodeError:
+        return None
 
 
 def _is_tracking(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Shape = Callable[[int], bytes]
@@ -81,6 +82,50 @@ def nested(size: int) -> bytes:
     return b'{"id_str": "1", "retweeted_status": ' * deep + inner + b"}" * deep
 
 
+Hosts = Callable[[int], str]
+HOSTS: dict[str, Hosts] = {
+    "han": lambda n: "".join(chr(0x4E00 + (53 * i + 7 * n) % 20_000) for i in range(250)),
+    "labels": lambda n: ".".join(f"é{n + i}" for i in range(60))[:250],
+    "ligatures": lambda n: "\ufdfa" * 240 + str(n),
+    "marks": lambda n: marks(120) + str(n),
+    "wanted": lambda n: "WWW" + "\u00ad" * (n % 150) + "．ｂücher.example",
+}
+
+
+def links_to(size: int, host: Hosts) -> list[str]:
+    """Addresses of so many bytes together, which no two posts share."""
+    found, left, number = list[str](), size, 1000 * (size % 997)
+    while left > 0:
+        found.append(f"http://{host(number + len(found))}/{number + len(found)}")
+        left -= len(found[-1].encode()) + 3
+    return found[:-1]
+
+
+def text_links(size: int, host: Hosts) -> bytes:
+    addresses = " ".join(links_to(size - 60, host))
+    return json.dumps({"id": "links", "text": addresses}, ensure_ascii=False).encode()
+
+
+def facets(size: int, host: Hosts) -> bytes:
+    """A post of Bluesky whose links stand beside its text."""
+    features = [{"uri": address} for address in links_to(size * 8 // 9 - 300, host)]
+    record = {"text": "storm", "facets": [{"features": features}]}
+    commit = {"operation": "create", "collection": "app.bsky.feed.post", "rkey": "1"}
+    event = {
+        "did": "did:plc:a",
+        "kind": "commit",
+        "time_us": 1,
+        "commit": commit | {"record": record},
+    }
+    return json.dumps(event, ensure_ascii=False).encode()
+
+
+def paths(size: int) -> bytes:
+    """Links to a seed's own host, with letters in their paths that have to be escaped."""
+    addresses = [f"http://bücher.example/{'é' * 1800}{size}{n}" for n in range(size // 3_640)]
+    return json.dumps({"id": "paths", "text": " ".join(addresses)}, ensure_ascii=False).encode()
+
+
 SHAPES: dict[str, Shape] = {
     **{
         each.__name__: each for each in (references, users, number, numbers, keys, same_key, nested)
@@ -95,6 +140,10 @@ SHAPES: dict[str, Shape] = {
     "letter": lambda size: post("letter", "x" * (size - 40)),
     "word": lambda size: post("word", "жщ" * ((size - 40) // 12)),
     "emoji": lambda size: post("emoji", "🌪" * ((size - 40) // 12)),
+    # hosts that are no seed's, or spell one in another way
+    **{f"text_{name}": partial(text_links, host=host) for name, host in HOSTS.items()},
+    **{f"facets_{name}": partial(facets, host=host) for name, host in HOSTS.items()},
+    "paths": paths,
     # HTML that is never closed
     "tags": lambda size: toot("<p><a><span>" * ((size - 60) // 12)),
     "brackets": lambda size: toot("<" * (size - 60)),

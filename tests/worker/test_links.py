@@ -1,7 +1,15 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.worker.small_encoder import mail
-from worker.links import MAX_LINK_CHARS, canonical_link, may_be_among, without_tracking
+from worker.links import (
+    MAX_LINK_CHARS,
+    canonical_host,
+    canonical_link,
+    may_be_among,
+    without_tracking,
+)
 from worker.match.links import MAX_END_CHARS, post_links, strip_end
 from worker.posts.attachments import MAX_LINKS, MAX_PICTURES, PART_CHARS, Card
 from worker.posts.outcome import Post
@@ -76,11 +84,48 @@ def test_links_are_those_of_the_post_its_card_and_its_text() -> None:
 
 @pytest.mark.parametrize("host", [
     "www.bücher.example", "Bücher.example", "news.example.", "news.example:8080", "M.news.example",
-    "u@news.example",
+    "u@news.example", "www.bücher.example:8080", "u@bücher.example", "BU\u0308CHER.example.",
+    "bü\u00adcher\uff0eexample", "www．ｂücher。ｅｘａｍｐｌｅ", "ｎｅｗｓ.example",
+    "ｎews.exa\u200bmple:80",
 ])  # fmt: skip
 def test_no_address_of_a_host_is_left_out(host: str) -> None:
     hosts = frozenset({"xn--bcher-kva.example", "news.example"})
     assert [*post_links(Post("1", "plain", f"x https://{host}/a"), hosts)] == [f"https://{host}/a"]
+
+
+@pytest.mark.parametrize(("wanted", "host"), [
+    ("xn--bcher-kva.xn--fiqs8s", "bücher.中国"), ("xn--bcher-kva.xn--fiqs8s", "bücher.xn--fiqs8s"),
+    ("xn--bcher-kva.xn--fiqs8s", "XN--bcher-kva.中国"), ("strasse.example", "STRAẞE.example"),
+    ("strasse.example", "straße.example"), ("xn--4xaa.example", "σς.example"),
+    ("xn--4xaa.example", "ςΣ.example"), ("kelvin.example", "\u212aelvin.example"),
+    (f"{'a' * 63}.example", f"{'ａ' * 63}.example"),
+    ("1.example", "\u2488example"),
+])  # fmt: skip
+def test_a_host_that_idna_writes_so_is_found(wanted: str, host: str) -> None:
+    assert host.lower().encode("idna").decode().lower() == wanted
+    address = f"https://{host}/a"
+    assert [*post_links(Post("1", "plain", address), frozenset({wanted}))] == [address]
+    assert canonical_link(address) == f"{wanted}/a"
+
+
+@given(st.text("aß.ς\uff0eＡ中\u00adü\u0308\u0130\u212a\ufb03é", max_size=9))
+def test_a_host_is_written_as_idna_does(letters: str) -> None:
+    host = f"é{letters}.example"
+    try:
+        expected = host.lower().encode("idna").decode()
+    except UnicodeError:
+        expected = None
+    assert canonical_host(host) == expected
+
+
+@pytest.mark.parametrize("host", [
+    "evil.example", "bücher.evil.example", "evilbücher.example", "büchер.example", "bucher.example",
+    f"{'ü' * 240}.example", "\ufdfa" * 253, "bücher.example\u00ad.evil",
+])  # fmt: skip
+def test_another_host_is_left_out(host: str) -> None:
+    hosts = frozenset({"xn--bcher-kva.example", "news.example"})
+    links = f"https://{host}/a", f"https://u@{host}:80/a"
+    assert [*post_links(Post("1", "plain", "x", links=links), hosts)] == []
 
 
 def test_long_hosts_and_long_ends_cost_little_and_are_not_kept() -> None:

@@ -41,16 +41,20 @@ def post_links(post: Post, hosts: frozenset[str]) -> Iterator[str]:
     own = [*post.links, post.card.url] if post.card is not None else post.links
     for address in own:
         found = TEXT_LINK.match(address)
-        if found and may_be_among(found[1], hosts):
+        if found and _may_be_among(found[1], hosts):
             yield address
     if "://" not in post.text:
         return
     for number, found in enumerate(TEXT_LINK.finditer(post.text)):
         if number == MAX_LINKS:
             return
-        if len(found[1]) <= MAX_HOST_CHARS and may_be_among(found[1], hosts):
+        if _may_be_among(found[1], hosts):
             # Some platforms escape the text as HTML.
             yield strip_end(found[0][: MAX_LINK_CHARS + 1].replace("&amp;", "&"))
+
+
+def _may_be_among(host: str, hosts: frozenset[str]) -> bool:
+    return len(host) <= MAX_HOST_CHARS and may_be_among(host, hosts)
 
 
 def strip_end(address: str) -> str:
