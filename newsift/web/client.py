@@ -137,12 +137,21 @@ class WebAnswer:
 
     def page(self, limits: RequestLimits) -> WebPage:
         """Raises InputError for what is no text."""
-        message = Message()  # the one class of Python that can parse the header
-        header = self.headers.get("Content-Type", "text/plain")
-        message["Content-Type"] = header[:MAX_CONTENT_TYPE_CHARS]
-        if (kind := message.get_content_type()) not in PAGE_TYPES:
-            raise InputError(f"{self.url}: is {kind}, not text; {limits.remedy}")
-        return WebPage(self.url, self.body, message.get_content_charset())
+        header = self.headers.get("Content-Type", "text/plain")[:MAX_CONTENT_TYPE_CHARS]
+        kind = header.partition(";")[0].strip().lower()
+        if kind not in PAGE_TYPES and kind.count("/") == 1:
+            raise InputError(f"{self.url}: is {excerpt(kind)}, not text; {limits.remedy}")
+        return WebPage(self.url, self.body, _charset_of(header))
+
+
+def _charset_of(content_type: str) -> str | None:
+    """None without one, or for one that cannot be read."""
+    message = Message()  # the one class of Python that can parse the header
+    message["Content-Type"] = content_type
+    try:
+        return message.get_content_charset()
+    except (TypeError, ValueError):
+        return None
 
 
 def _percent(byte: re.Match[str]) -> str:

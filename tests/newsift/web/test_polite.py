@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from encoder.errors import InputError
+from newsift.files.articles import WebPage
 from newsift.files.subprocesses import run_in_subprocess
-from newsift.web.client import RequestLimits, StatusError
+from newsift.web.client import RequestLimits, StatusError, WebAnswer
 from newsift.web.feeds import (
     MAX_DELAY_S,
     PAUSE_S,
@@ -161,6 +162,16 @@ def test_a_hostile_type_of_content_is_read(web: PoliteWeb, site: Site) -> None:
     site.replies |= {"/robots.txt": robots(""), "/c": Reply(b"text", kind)}
     answer = web.get(f"{site.url}/c").page(web.limits)
     assert (answer.body, answer.charset) == (b"text", "")
+
+
+@pytest.mark.parametrize("parameter", [
+    "charset*=a; charset*0=b", "charset=\xff\xc3\xa9", "charset=\xff\xe9", "charset*=a\0b''x",
+])  # fmt: skip
+def test_a_charset_that_cannot_be_read_counts_as_none(parameter: str) -> None:
+    kind = f"TEXT/html ; {parameter}".encode("latin-1").decode("utf-8", "surrogateescape")
+    for more in ("", "é"):
+        answer = WebAnswer("http://a.test/b", 200, "", {"Content-Type": kind + more}, b"text")
+        assert answer.page(RequestLimits()) == WebPage("http://a.test/b", b"text", None)
 
 
 def test_rules_hold_for_redirects(web: PoliteWeb, site: Site) -> None:
