@@ -1,6 +1,7 @@
 """Seeds that follow a feed (RSS or Atom): each new article becomes a seed."""
 
 import hashlib
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from newsift.operations.seed_drafts import (
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
 from newsift.operations.times import now_ms
-from newsift.web.client import PAGE_HEADERS, StatusError
+from newsift.web.client import PAGE_HEADERS, StatusError, WebAnswer
 from newsift.web.feeds import Entry, NewsFeed, PoliteWeb, is_temporary, read_feed
 from worker.config import Config
 from worker.errors import RunError
@@ -41,6 +42,7 @@ FIRST_RETRY_MS, MAX_RETRIES = HOUR_MS // 4, 6  # over 16 hours, as the pauses do
 NEVER = 2**53
 MIN_LINGER_MS = 14 * DAY_MS  # Older posts may arrive after a seed has expired.
 MAX_STATE_BYTES = 2**27
+VALIDATOR = re.compile(r"[\x20-\x7e]{1,1000}")
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
 ALREADY_THERE, REFUSED = "there already", "refused"
 
@@ -213,8 +215,8 @@ class Follower:
                 page = msgspec.json.decode(content, type=NewsFeed)
                 before = set(feed.articles)
                 feed.note(page.entries, now_ms(), self.options.keep)
-                feed.etag = answer.headers.get("ETag")
-                feed.last_modified = answer.headers.get("Last-Modified")
+                feed.etag = _validator(answer, "ETag")
+                feed.last_modified = _validator(answer, "Last-Modified")
                 feed.interval = page.interval
                 if page.without_link and feed.articles.keys() - before:
                     notify(f"entries without an address: {page.without_link:,}")
@@ -324,6 +326,12 @@ class Follower:
         would = "would be " if self.options.dry else ""
         self.show(f"{one_line(seed.id)}  {seed.version}  {would}{outcome}  {one_line(seed.title)}")
         return outcome
+
+
+def _validator(answer: WebAnswer, name: str) -> str | None:
+    """A header that is sent back as it came; None for one that is too long or not of ASCII."""
+    value = answer.headers.get(name, "")
+    return value if VALIDATOR.fullmatch(value) else None
 
 
 def _links(state: ControlState) -> set[str]:

@@ -61,6 +61,16 @@ def test_asks_for_a_feed_only_if_it_has_changed(once: Any, site: Site, kafka: Ka
     assert len(kafka.records(SEEDS)) == 1
 
 
+@pytest.mark.parametrize("value", ['"\xff"', '"\t"', f'"{"x" * 1000}"'])
+def test_what_identifies_a_feed_is_kept_only_where_it_can_be_sent_back(
+    once: Any, site: Site, kafka: Kafka, value: str
+) -> None:
+    site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a"), ETag=value)}
+    assert [once().code for _ in range(2)] == [0, 0]
+    assert "If-None-Match" not in site.asked[-1][1]
+    assert len(kafka.records(SEEDS)) == 1
+
+
 def test_a_correction_keeps_settings(once: Any, site: Site, kafka: Kafka, newsift: Command) -> None:
     site.replies |= {"/a": page("Astrid"), "/feed": feed(item("/a", days=1))}
     once("--event", "ferry")
