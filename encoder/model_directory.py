@@ -43,7 +43,8 @@ PICKLE_HEADS = (b"\x80", b"PK\x03\x04")
 MAX_MANIFEST_BYTES = 2**20
 GZIP_WBITS = zlib.MAX_WBITS | 16  # in the words of zlib
 MAX_FILE_BYTES = 2**31
-UNPACK_BYTES = 2**16  # they unpack to a thousand times as many at the most
+UNPACK_BYTES = 2**16
+MOST_UNPACKED = 8 * UNPACK_BYTES + 2**10  # Huffman coding alone takes a bit for each byte
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -340,7 +341,10 @@ def _decompress(packed: bytes, name: str) -> bytes:
     """Step by step: at once it takes twice the memory."""
     unpack, content = zlib.decompressobj(GZIP_WBITS), BytesIO()
     for start in range(0, len(packed), UNPACK_BYTES):
-        content.write(unpack.decompress(packed[start : start + UNPACK_BYTES]))
+        piece = packed[start : start + UNPACK_BYTES]
+        content.write(unpack.decompress(piece, MOST_UNPACKED))
+        if unpack.unconsumed_tail:
+            raise InputError(f"{name}: is packed more than eightfold, which no model is")
         if content.tell() > MAX_FILE_BYTES:
             break
     if not unpack.eof or unpack.unused_data:

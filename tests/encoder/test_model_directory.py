@@ -146,6 +146,9 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "changed": (replaced("check.safetensors", lambda x: x[:-1] + b"\x7f"), "wrong digest"),
     "no gzip": (replaced(WEIGHTS, lambda _: b"words", vouch=True), "restore the model"),
     "half a gzip": (replaced(WEIGHTS, lambda x: x[:-9], vouch=True), "is no whole gzip"),
+    "a bomb": (
+        replaced(WEIGHTS, lambda _: gzip.compress(bytes(2**20)), vouch=True), "more than eightfold",
+    ),
     "unknown format": (edit("format", "newsift.model/9"), "'newsift.model/9', not"),
     "settings changed by hand": (edit("mix", 0.1), "settings were changed by hand"),
     "a name out of the folder": (edit("files", {"../x": {}}), "missing"),
