@@ -106,24 +106,42 @@ def text_links(size: int, host: Hosts) -> bytes:
     return json.dumps({"id": "links", "text": addresses}, ensure_ascii=False).encode()
 
 
-def facets(size: int, host: Hosts) -> bytes:
-    """A post of Bluesky whose links stand beside its text."""
-    features = [{"uri": address} for address in links_to(size * 8 // 9 - 300, host)]
-    record = {"text": "storm", "facets": [{"features": features}]}
-    commit = {"operation": "create", "collection": "app.bsky.feed.post", "rkey": "1"}
-    event = {
-        "did": "did:plc:a",
-        "kind": "commit",
-        "time_us": 1,
-        "commit": commit | {"record": record},
+def skeet(**record: Any) -> bytes:
+    """A post of Bluesky."""
+    commit: dict[str, Any] = {
+        "operation": "create",
+        "collection": "app.bsky.feed.post",
+        "rkey": "1",
     }
-    return json.dumps(event, ensure_ascii=False).encode()
+    commit["record"] = {"text": "storm", **record}
+    event = {"did": "did:plc:a", "kind": "commit", "time_us": 1, "commit": commit}
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def facets(size: int, host: Hosts) -> bytes:
+    """Links that stand beside the text."""
+    return skeet(facets=[{"features": [{"uri": link} for link in links_to(size * 8 // 9, host)]}])
 
 
 def paths(size: int) -> bytes:
     """Links to a seed's own host, with letters in their paths that have to be escaped."""
     addresses = [f"http://bücher.example/{'é' * 1800}{size}{n}" for n in range(size // 3_640)]
     return json.dumps({"id": "paths", "text": " ".join(addresses)}, ensure_ascii=False).encode()
+
+
+def pictures(size: int) -> bytes:
+    """A picture again and again, whose description is blank."""
+    times = min(size // 8, 9_900)
+    message = {
+        "data": {"id": "1", "text": "storm", "attachments": {"media_keys": ["a"] * times}},
+        "includes": {"media": [{"media_key": "a", "alt_text": " " * (size - 4 * times)}]},
+    }
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def lists(size: int) -> list[list[list[str]]]:
+    """Lists within lists, which stand where a text should."""
+    return [[[]] * min(size // 3, 9_000)] * (size // 27_000 + 1)
 
 
 SHAPES: dict[str, Shape] = {
@@ -144,6 +162,9 @@ SHAPES: dict[str, Shape] = {
     **{f"text_{name}": partial(text_links, host=host) for name, host in HOSTS.items()},
     **{f"facets_{name}": partial(facets, host=host) for name, host in HOSTS.items()},
     "paths": paths,
+    "pictures": pictures,
+    "alt_lists": lambda size: post("lists", "storm", alt=lists(size * 3 // 4)),
+    "title_lists": lambda size: skeet(embed={"external": {"title": lists(size)}}),
     # HTML that is never closed
     "tags": lambda size: toot("<p><a><span>" * ((size - 60) // 12)),
     "brackets": lambda size: toot("<" * (size - 60)),

@@ -1,13 +1,15 @@
 """What a post has beside its text: descriptions of pictures, a link card, links.
 
 Strangers write it. It is read for what it holds, cut to a bounded size, and never a reason to
-reject a post: what has another form than expected is as if it were not there.
+reject a post: what has another form than expected is as if it were not there. What should be a
+text stays raw until then: lists within lists cost far more as objects than as bytes.
 """
 
 import html
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,6 +18,7 @@ from worker.links import MAX_LINK_CHARS
 MAX_PICTURES = 20
 MAX_LINKS = 50
 PART_CHARS = 1000  # of a description, and of a card's title and description
+BLANK_CHARS = 9000  # before one
 LINK_START = re.compile(r"https?://", re.IGNORECASE)
 T = TypeVar("T")
 
@@ -42,10 +45,10 @@ NO_ATTACHMENTS = Attachments()
 class Preview(msgspec.Struct, gc=False):
     """A card as platforms give it, under any of the usual keys."""
 
-    url: Any = None
-    uri: Any = None
-    title: Any = None
-    description: Any = None
+    url: msgspec.Raw = msgspec.Raw()
+    uri: msgspec.Raw = msgspec.Raw()
+    title: msgspec.Raw = msgspec.Raw()
+    description: msgspec.Raw = msgspec.Raw()
 
 
 def decode_or_none(raw: msgspec.Raw | None, decoder: "msgspec.json.Decoder[T]") -> T | None:
@@ -58,6 +61,16 @@ def decode_or_none(raw: msgspec.Raw | None, decoder: "msgspec.json.Decoder[T]") 
         return None
 
 
+STRING = msgspec.json.Decoder(str)
+
+
+def text_of(value: object) -> str | None:
+    """A text, or the text that a raw value is; None for anything else."""
+    if isinstance(value, msgspec.Raw):
+        return decode_or_none(value, STRING)
+    return value if isinstance(value, str) else None
+
+
 def attachments_of(values: Mapping[str, Any]) -> Attachments:
     """From the keys `alt`, `card` and `links`, as a match record has them."""
     lists = (values.get(name) for name in ("alt", "links"))
@@ -65,24 +78,21 @@ def attachments_of(values: Mapping[str, Any]) -> Attachments:
     card = values.get("card")
     if not isinstance(card, Mapping):
         return make_attachments(alt, None, links)
-    preview = Preview(card.get("url"), None, card.get("title"), card.get("description"))
-    return make_attachments(alt, preview, links)
+    none = msgspec.Raw()
+    url, title, words = (card.get(name, none) for name in ("url", "title", "description"))
+    return make_attachments(alt, Preview(url, none, title, words), links)
 
 
 def make_attachments(
     alt: Iterable[object] = (), card: Preview | None = None, links: Iterable[object] = ()
 ) -> Attachments:
     """Keeps what is text, cut to the bounds; a card without words is only a link."""
-    texts = (value.strip()[:PART_CHARS] for value in alt if isinstance(value, str))
-    described = tuple(text for text in texts if text)[:MAX_PICTURES]
-    addresses = dict.fromkeys(link for link in links if is_web_address(link))
+    described = tuple(islice(filter(None, map(_part, alt)), MAX_PICTURES))
+    addresses = dict.fromkeys(_web_addresses(links))
     if card is None:
         return Attachments(described, None, tuple(addresses)[:MAX_LINKS])
-    url = next((url for url in (card.url, card.uri) if is_web_address(url)), "")
-    title, description = (
-        value.strip()[:PART_CHARS] if isinstance(value, str) else ""
-        for value in (card.title, card.description)
-    )
+    url = next(_web_addresses((card.url, card.uri)), "")
+    title, description = _part(card.title), _part(card.description)
     if title or description:
         preview = Card(url, title, description)
         return Attachments(described, preview, tuple(addresses)[:MAX_LINKS])
@@ -91,9 +101,15 @@ def make_attachments(
     return Attachments(described, None, tuple(addresses)[:MAX_LINKS])
 
 
-def is_web_address(link: object) -> TypeGuard[str]:
-    """Whether it is a text that a browser opens as a page of the web."""
-    return isinstance(link, str) and len(link) <= MAX_LINK_CHARS and bool(LINK_START.match(link))
+def _part(value: object) -> str:
+    return (text_of(value) or "")[: BLANK_CHARS + PART_CHARS].strip()[:PART_CHARS]
+
+
+def _web_addresses(links: Iterable[object]) -> Iterator[str]:
+    """Those that are texts which a browser opens as pages of the web."""
+    for link in map(text_of, links):
+        if link is not None and len(link) <= MAX_LINK_CHARS and LINK_START.match(link):
+            yield link
 
 
 ANCHOR = re.compile(r"<a\s([^<>]*+)>", re.IGNORECASE)

@@ -1,7 +1,5 @@
 """Posts of Bluesky: the events of its Jetstream, of both versions of the interface."""
 
-from typing import Any
-
 import msgspec
 
 from worker.posts.attachments import (
@@ -29,7 +27,7 @@ class PostRecord(msgspec.Struct, gc=False):
 
 
 class Picture(msgspec.Struct, gc=False):
-    alt: Any = None
+    alt: msgspec.Raw = msgspec.Raw()
 
 
 class Embed(msgspec.Struct, gc=False):
@@ -37,12 +35,12 @@ class Embed(msgspec.Struct, gc=False):
 
     external: Preview | None = None
     images: list[Picture] | None = None
-    alt: Any = None  # of a film
+    alt: msgspec.Raw = msgspec.Raw()  # of a film
     media: "Embed | None" = None
 
 
 class Feature(msgspec.Struct, gc=False):
-    uri: Any = None  # of a link
+    uri: msgspec.Raw = msgspec.Raw()  # of a link
 
 
 class Facet(msgspec.Struct, gc=False):

@@ -2,7 +2,6 @@
 
 import html
 import re
-from typing import Any
 
 import msgspec
 
@@ -36,7 +35,7 @@ class Account(msgspec.Struct):
 class Medium(msgspec.Struct):
     """A picture, a film or a sound."""
 
-    description: Any = None
+    description: msgspec.Raw = msgspec.Raw()
 
 
 class MastodonStatus(msgspec.Struct):

@@ -6,7 +6,7 @@ which are {"id", "text"} and optional keys, here.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -164,15 +164,19 @@ class WithAttachments(Draft, gc=False):
 
 
 decode_plain = msgspec.json.Decoder(WithAttachments).decode
-ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+ANY_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+ANY_LIST = msgspec.json.Decoder(list[Raw])
 decode_lines = msgspec.json.Decoder(OnlyPlain).decode_lines
 USUAL_STARTS = (b'{"id"', b'{"text"')  # of a plain post; most other forms start otherwise
 
 
 def read_plain(value: bytes) -> Reading:
     draft = decode_plain(value)
-    raw = {"alt": draft.alt, "card": draft.card, "links": draft.links}
-    values = {name: decode_or_none(value, ANYTHING) for name, value in raw.items()}
+    values = {
+        "alt": decode_or_none(draft.alt, ANY_LIST),
+        "card": decode_or_none(draft.card, ANY_OBJECT),
+        "links": decode_or_none(draft.links, ANY_LIST),
+    }
     return make_post("plain", draft, attachments_of(values))
 
 
@@ -205,7 +209,6 @@ READERS: dict[str | None, Callable[[bytes], Reading]] = {
 PLAIN_FORMS = ("auto", "plain")
 BLUESKY_FORMS = ("auto", "bluesky")
 NAMED_KEYS_BYTES = 2**16  # An error names the keys of a value up to this size.
-ANY_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MISSING_REASONS = (Reason.NO_ID, Reason.NO_TEXT)
 
 

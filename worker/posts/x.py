@@ -1,6 +1,6 @@
 """Posts of X's API v2: a tweet alone, or as `data` beside what it `includes`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -10,6 +10,7 @@ from worker.posts.attachments import (
     Preview,
     decode_or_none,
     make_attachments,
+    text_of,
 )
 from worker.posts.checks import Draft, make_post
 from worker.posts.outcome import NO_POST, Reading
@@ -36,11 +37,15 @@ class Note(msgspec.Struct):
 class Address(msgspec.Struct):
     """A link in a text, with what X found behind it; of a picture it has a media key."""
 
-    expanded_url: Any = None
-    unwound_url: Any = None
-    media_key: Any = None
-    title: Any = None
-    description: Any = None
+    expanded_url: msgspec.Raw = msgspec.Raw()
+    unwound_url: msgspec.Raw = msgspec.Raw()
+    media_key: msgspec.Raw = msgspec.Raw()
+    title: msgspec.Raw = msgspec.Raw()
+    description: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def target(self) -> msgspec.Raw:
+        return self.unwound_url if text_of(self.unwound_url) else self.expanded_url
 
 
 class Entities(msgspec.Struct):
@@ -50,14 +55,14 @@ class Entities(msgspec.Struct):
 class Medium(msgspec.Struct):
     """A picture or a film."""
 
-    media_key: Any = None
-    alt_text: Any = None
+    media_key: msgspec.Raw = msgspec.Raw()
+    alt_text: msgspec.Raw = msgspec.Raw()
 
 
 class Pictures(msgspec.Struct):
     """The keys of a tweet's pictures; a flattened tweet has the pictures themselves."""
 
-    media_keys: list[Any] | None = None
+    media_keys: list[msgspec.Raw] | None = None
     media: list[Medium] | None = None
 
 
@@ -131,7 +136,7 @@ def read(value: bytes) -> Reading:
 def media_keys(tweet: Tweet) -> list[str]:
     """The keys of its pictures and films among what a response includes."""
     own = decode_or_none(tweet.attachments, PICTURES) or Pictures()
-    return [key for key in own.media_keys or () if isinstance(key, str)]
+    return [key for key in map(text_of, own.media_keys or ()) if key is not None]
 
 
 def _is_compliance_message(value: bytes) -> bool:
@@ -172,17 +177,19 @@ def read_attachments(tweet: Tweet, media: msgspec.Raw) -> Attachments:
     parts = [decode_or_none(raw, ENTITIES) for raw in (tweet.entities, note)]
     addresses = [
         address for part in parts if part is not None
-        for address in part.urls or () if address.media_key is None
+        for address in part.urls or () if text_of(address.media_key) is None
     ]  # fmt: skip
     own = decode_or_none(tweet.attachments, PICTURES) or Pictures()
     included = decode_or_none(media, MEDIA) or [] if own.media_keys else []
     every = [*included, *(own.media or ())]
-    pictures = {p.media_key: p for p in every if isinstance(p.media_key, str)}
-    alt = [pictures[key].alt_text for key in media_keys(tweet) if key in pictures]
-    links = [address.unwound_url or address.expanded_url for address in addresses]
-    told = zip(links, addresses, strict=True)
-    previews = (Preview(url, None, a.title, a.description) for url, a in told if a.title)
-    return make_attachments(alt, next(previews, None), links)
+    pictures = {text_of(picture.media_key): picture for picture in every}
+    keys = dict.fromkeys(media_keys(tweet))  # a key again would cost its picture again
+    alt = (pictures[key].alt_text for key in keys if key in pictures)
+    previews = (
+        Preview(address.target, msgspec.Raw(), address.title, address.description)
+        for address in addresses if text_of(address.title)
+    )  # fmt: skip
+    return make_attachments(alt, next(previews, None), (address.target for address in addresses))
 
 
 def full_text(tweet: Tweet) -> str | None:

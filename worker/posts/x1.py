@@ -1,7 +1,5 @@
 """Posts of X's API v1.1, as in its former streams and most collections."""
 
-from typing import Any
-
 import msgspec
 
 from worker.posts.attachments import Attachments, decode_or_none, make_attachments
@@ -23,7 +21,7 @@ class Extended(msgspec.Struct):
 
 
 class OldMedium(msgspec.Struct):
-    ext_alt_text: Any = None
+    ext_alt_text: msgspec.Raw = msgspec.Raw()
 
 
 class Pictures(msgspec.Struct):

@@ -1,3 +1,4 @@
+import gc
 import html
 import json
 import re
@@ -11,10 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.hostile.costly_posts import SHAPES
 from tests.worker.sample_messages import EXAMPLES, Example
 from worker.config import FORMATS
 from worker.config.limits import DEFAULT_LIMITS, Limits
 from worker.json_outline import MAX_DEPTH, json_outline, longest_list_length, max_nesting
+from worker.posts.attachments import MAX_PICTURES
 from worker.posts.languages import Languages
 from worker.posts.mastodon import MAX_HTML_CHARS, html_text
 from worker.posts.read import PassedOver, Post, Reason, Rejected, read_post
@@ -476,3 +479,30 @@ def test_a_content_warning_of_mastodon_is_cut() -> None:
     post = read_post(value.encode(), "mastodon")
     assert isinstance(post, Post)
     assert post.text == "w" * 8192 + "\n\nflood"
+
+
+def test_each_picture_of_a_tweet_is_described_once_and_blank_ones_take_no_place() -> None:
+    blank, named = [f"b{n}" for n in range(30)], [f"n{n}" for n in range(30)]
+    words = dict.fromkeys(blank, " ") | {key: f"{' ' * 5000}{key} " for key in named}
+    media = [{"media_key": key, "alt_text": text} for key, text in words.items()]
+    keys = [*blank, "n0", "n0", 7, *named]
+    message = {
+        "data": {"id": "1", "text": "x", "attachments": {"media_keys": keys}},
+        "includes": {"media": [*media, {"media_key": "none"}]},
+    }
+    post = read_post(json.dumps(message).encode())
+    assert isinstance(post, Post)
+    assert post.alt == (*named[:MAX_PICTURES],)
+
+
+@pytest.mark.parametrize("shape", ["alt_lists", "title_lists"])
+def test_lists_where_a_text_should_stand_are_not_built(shape: str) -> None:
+    """The garbage collector would walk through all that the worker holds, again and again."""
+    value = SHAPES[shape](900_000)
+
+    def collections() -> int:
+        return sum(generation["collections"] for generation in gc.get_stats())
+
+    before = collections()
+    assert isinstance(read_post(value), Post)
+    assert collections() - before < 10
