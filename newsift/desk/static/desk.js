@@ -2,6 +2,7 @@
 import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
 import { listen, login, read, setUserName, useAnswer, useLatest, userName } from "/lib/api.js";
 import { useSilence } from "/lib/api.js";
+import { sendNext, useUnsent } from "/lib/outbox.js";
 import { Button, Facts, LazyView, Notices, percent, plural } from "/lib/ui.js";
 import { ErrorText, useKeys } from "/lib/ui.js";
 
@@ -77,6 +78,7 @@ function FileState({ file }) {
 
 function Head({ page, session }) {
   const silence = useSilence();
+  const [unsent, problem] = useUnsent();
   const rename = (event) => setUserName(event.target.value.trim() || session.you);
   const link = ([name, [title]]) =>
     title && isShown(name, session) &&
@@ -86,6 +88,8 @@ function Head({ page, session }) {
     <nav aria-label="Pages">${Object.entries(PAGES).map(link)}</nav>
     ${session.read_only && html`<span class="badge">read-only</span>`}
     ${silence && html`<span class="badge bad" role="alert">${silence}</span>`}
+    ${unsent > 0 && html`<span class="badge bad" role="status" title=${problem}>
+      ${plural(unsent, "answer")} not saved yet</span>`}
     <label class="who">You are <input value=${userName()} maxlength="80" onChange=${rename}
       autocomplete="off" /></label>
     <button type="button" class="help" aria-label="Keys and words" title="Keys and words"
@@ -178,6 +182,7 @@ function Desk() {
       setError(null);
       setSession(answer);
       listen();
+      sendNext();
     }, setError);
   useEffect(() => {
     begin();

@@ -1,6 +1,6 @@
 // An outbox of actions that wait, in order, until the broker has them; it survives a reload.
 import { useEffect, useRef, useState } from "/vendor/preact.js";
-import { act } from "/lib/api.js";
+import { act, useLatest } from "/lib/api.js";
 import { notify } from "/lib/ui.js";
 
 const STORAGE_KEY = "newsift.unsaved";
@@ -27,6 +27,7 @@ function notifyListeners(item, answer, error) {
   } catch {
     // Without storage they last while the page is open.
   }
+  dispatchEvent(new Event("newsift-outbox"));
   listeners.forEach((each) => each(item, answer, error));
 }
 
@@ -52,19 +53,24 @@ export async function sendNext() {
   }
   const why = error?.message ?? answer?.problem;
   if (why && !listeners.size) notify(`Not saved: ${item.text ?? "that"}: ${why}`, true);
+  if (!why && item.done) notify(item.done);
   Object.assign(outbox, { items: outbox.items.slice(1), problem: "", retryMs: FIRST_RETRY_MS });
   notifyListeners(item, answer, error);
   sendNext();
 }
 
-export function enqueue(path, question, text) {
-  outbox.items = [...outbox.items, { path, question, text: text?.slice(0, MAX_TEXT_CHARS) }];
+// `done` is the notice of its success.
+export function enqueue(path, question, text, done) {
+  outbox.items = [...outbox.items, { path, question, text: text?.slice(0, MAX_TEXT_CHARS), done }];
   notifyListeners();
   sendNext();
 }
 
 addEventListener("beforeunload", (event) => outbox.items.length && event.preventDefault());
-sendNext();
+
+// The number of items that cannot be sent, and the reason why.
+export const useUnsent = () =>
+  useLatest("newsift-outbox", () => (outbox.problem ? [outbox.items.length, outbox.problem] : [0]));
 
 // The waiting items and the reason why they wait; `finished` is called with each item that does
 // not wait any more, and its answer or error.

@@ -116,6 +116,26 @@ def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
     assert place.values("labels")[-1]["label"] == "off"
 
 
+def test_a_label_of_a_match_outlives_a_session_and_a_look_at_another_page(
+    window: Window, place: Place
+) -> None:
+    window.bears("401")
+    desk = place.desk()
+    window.enter(desk.address)
+    place.send("matches", (None, record("1", 0.5)))
+    page = window.open("event/ferry")
+    page.locator("article").focus()
+    window.context.clear_cookies()
+    page.keyboard.press("y")
+    token = page.get_by_label("The desk's token")
+    expect(token).to_be_visible()
+    page.goto(f"{window.url}#/seeds")
+    token.fill(desk.address.partition("=")[2])
+    token.press("Enter")
+    expect(page.get_by_text("labelled: on")).to_be_visible()
+    assert place.values("labels")[-1]["label"] == "on"
+
+
 def test_matches_are_filtered_by_three_digits(window: Window, place: Place) -> None:
     place.send("matches", *((None, record(str(n), 0.5 + n / 1000, group=str(n))) for n in range(3)))
     page = window.open("event/ferry")

@@ -1,9 +1,10 @@
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.broker.clients import until
 from tests.newsift.desk.browser.browser_window import Window
 from tests.newsift.desk.browser.conftest import MakeWindow
-from tests.newsift.desk.desk_topics import Place
+from tests.newsift.desk.desk_topics import DeskProcess, Place
 from tests.worker.judged_matches import drawn, first_label, match
 
 NAMES = [str(n) for n in range(120)]
@@ -133,6 +134,67 @@ def test_an_answer_that_was_not_published_survives_a_reload(window: Window, plac
     expect(page.get_by_text("kept on this page")).to_have_count(0)
     expect_post(page, ORDER[1])
     assert labels_of(place) == [(ORDER[0], "on")]
+
+
+def test_an_answer_that_waits_is_shown_and_sent_from_every_page(
+    window: Window, place: Place
+) -> None:
+    window.bears("ERR_FAILED")
+    window.page.route("**/api/judge/answer", lambda route: route.abort())
+    page = judging(window, "ann")
+    page.keyboard.press("y")
+    waits = page.get_by_role("banner").get_by_text("1 answer not saved yet")
+    expect(waits).to_be_visible()
+    window.open("seeds")
+    page.reload()
+    expect(waits).to_be_visible()
+    asked: list[str] = []
+    window.context.on("dialog", lambda dialog: asked.append(dialog.type))
+    page.get_by_role("link", name="Events").click()  # a page that was used may ask
+    page.reload()
+    assert asked == ["beforeunload"]
+    page.unroute("**/api/judge/answer")
+    expect(waits).to_have_count(0)
+    until(lambda: labels_of(place) == [(ORDER[0], "on")])
+
+
+def test_a_refused_answer_is_corrected_for_its_own_event(
+    window: Window, place: Place, desk: DeskProcess
+) -> None:
+    place.send("seeds", ("calm", {"title": "Calm", "text": "No wind at all", "event": "calm"}))
+    held: list[Route] = []
+    window.page.route("**/api/judge/answer", lambda route: held.append(route))
+    page = judging(window, "ada")
+    with page.expect_request("**/api/judge/answer") as sent:
+        page.keyboard.press("y")
+    desk.call("judge/answer", **sent.value.post_data_json | {"verdict": "off"})  # in another tab
+    window.open("event/calm/judge")
+    expect(page.get_by_text("no post of the last 24 hours has matched")).to_be_visible()
+    held[0].continue_()
+    missed = page.get_by_text("Not saved")
+    expect(missed).to_contain_text("of the event storm")
+    page.get_by_role("button", name="Make it on").click()
+    expect(missed).to_have_count(0)
+
+    def own() -> list[tuple[str, str]]:
+        rows = [row for row in place.values("labels") if row and row["by"] == "ada"]
+        return [(row["event"], row["label"]) for row in rows]
+
+    until(lambda: own() == [("storm", "off"), ("storm", "on")])
+
+
+def test_a_key_that_is_held_answers_one_post(window: Window, place: Place) -> None:
+    page = judging(window, "ann")
+    page.locator(".answers .off").focus()
+    for at, key in enumerate(("Enter", "n")):
+        page.keyboard.down(key)
+        expect(page.get_by_text(f"{at + 1} label{'s' * at} of yours")).to_be_visible()
+        expect_post(page, ORDER[at + 1])
+        page.keyboard.down(key)  # a repetition
+        page.keyboard.up(key)
+    page.keyboard.press("y")
+    until(lambda: len(labels_of(place)) >= 3)
+    assert labels_of(place) == [(ORDER[0], "off"), (ORDER[1], "off"), (ORDER[2], "on")]
 
 
 def test_a_queue_is_drawn_again_from_the_present_matches(window: Window, place: Place) -> None:

@@ -171,7 +171,7 @@ function Queue({ event, kind, by, goal, plan, when, kinds, choice, again, leave 
     <${LoadStatus} answer=${state} error=${queue.error} />
     ${!state.is_fixed && choice}
     <${Progress} queue=${queue} />
-    ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} />`)}
+    ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} event=${event} by=${by} />`)}
     ${again && repeat}
     ${post && html`<${Card} post=${post} judge=${judge} />`}
     ${post === null && html`<${NoQuestion} queue=${queue} when=${when} event=${plan && event} />`}
@@ -220,13 +220,15 @@ function Progress({ queue }) {
 const Lines = ({ lines }) =>
   html`<ul class="plain lines">${lines.map((line) => html`<li>${line}</li>`)}</ul>`;
 
-function Missed({ queue, entry: { verdict, text, why, other }, entry }) {
+function Missed({ queue, entry: { verdict, text, why, other }, entry, event, by }) {
   const correct = () => {
-    queue.correct(entry, verdict);
+    queue.correctMissed(entry);
     queue.dismiss(entry);
   };
   const what = verdict ? html`<b>${verdict}</b> for “<bdi>${text}</bdi>”` : "that";
-  return html`<div class="refused row" role="alert"><span>Not saved: ${what}: ${why}.</span>
+  const of = entry.event !== event && html`, of the event ${name(entry.event)}`;
+  const as = entry.by !== by && html`, by ${name(entry.by)}`;
+  return html`<div class="refused row" role="alert"><span>Not saved: ${what}${of}${as}: ${why}.</span>
     ${other && html`<${Button} run=${correct}>Make it ${verdict}<//>`}
     <${Button} run=${() => queue.dismiss(entry)}>Dismiss<//></div>`;
 }
@@ -248,7 +250,7 @@ function NoQuestion({ queue: { state, redraw }, when, event }) {
 
 function Card({ post, judge }) {
   const isNear = isMissing(post.threshold);
-  // The second click of a double click would answer a post that nobody has read.
+  // The second click of a double click, or a key that is held, would answer a post that nobody has read.
   const button = ([key, verdict, title]) =>
     html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key}
       onClick=${(event) => event.detail < 2 && judge(verdict)}>${title} <kbd>${key}</kbd></button>`;
@@ -266,7 +268,8 @@ function Card({ post, judge }) {
       <${HighlightedText} text=${post.text} why=${post.why} /></p>
     <${Attachments} post=${post} />
     ${paragraph("quiet", post.is_deleted && "It was deleted, so nobody can be sure: press u.")}
-    <div class="answers" role="group" aria-label="Is it on the event?">${ANSWERS.map(button)}</div>
+    <div class="answers" role="group" aria-label="Is it on the event?"
+      onKeyDown=${(key) => key.repeat && key.preventDefault()}>${ANSWERS.map(button)}</div>
     <p class="quiet">${isBlind ? "Whether it matches is not shown." : `Score ${score(post.score)}; ${limit}`}</p>
     ${words?.length > 0 && details}</article>`;
 }

@@ -1,8 +1,9 @@
 // The matches of an event as they arrive: filters, stories, and the posts of each story.
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { download, useAnswer, userName } from "/lib/api.js";
+import { enqueue } from "/lib/outbox.js";
 import { Attachments, Button, eventAddress, ExternalLink, HighlightedText, LoadStatus } from "/lib/ui.js";
-import { notify, number, paragraph, perform, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
+import { notify, number, paragraph, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
 
 const STORIES_PER_PAGE = 50;
 const REFRESH_MS = 500;
@@ -62,8 +63,6 @@ function useCardKeys(list) {
   return { j: () => step(1), k: () => step(-1), o: open };
 }
 
-let lastLabel = Promise.resolve();
-
 // y, n and u label the post that has the focus; of two labels the last one counts.
 function useLabelKeys(event, stories, session) {
   if (session.read_only) return {};
@@ -71,10 +70,9 @@ function useLabelKeys(event, stories, session) {
     const card = activeCard();
     const post = stories.find((each) => keyOf(each) === card?.dataset.card);
     if (!post || press.repeat) return;
-    const { platform, id } = post;
-    const question = { event, platform, id, verdict };
-    const send = () => perform("/api/judge/label", question, `labelled: ${verdict}`);
-    lastLabel = lastLabel.then(send);
+    const { platform, id, text } = post;
+    const question = { event, by: userName(), platform, id, verdict };
+    enqueue("/api/judge/label", question, text, `labelled: ${verdict}`);
   };
   return { y: label("on"), n: label("off"), u: label("unsure") };
 }

@@ -71,6 +71,9 @@ export function useQueue(event, kind, by, goal, plan) {
     retry: sendNext,
     answer: (verdict) => current && judge("answer", current, verdict),
     correct: (post, verdict) => state && judge("correct", post, verdict),
+    // A refused answer may be of another event, or by another name, than the page shows by now.
+    correctMissed: ({ text, why, other, ...question }) =>
+      enqueue("/api/judge/correct", question, text),
     undo: () => setUndos((n) => n + 1),
     redraw: () => send("redraw", {}),
     dismiss: (entry) => setMissed((all) => all.filter((other) => other !== entry)),
