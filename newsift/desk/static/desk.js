@@ -1,6 +1,6 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
-import { listen, login, read, setUserName, useAnswer, useLatest, userName } from "/lib/api.js";
+import { givenName, listen, login, read, setUserName, useAnswer, useLatest, userName } from "/lib/api.js";
 import { useSilence } from "/lib/api.js";
 import { sendNext, useUnsent } from "/lib/outbox.js";
 import { Button, Facts, LazyView, Notices, percent, plural } from "/lib/ui.js";
@@ -178,7 +178,7 @@ function Desk() {
   const [asked, ...rest] = useLatest("hashchange", addressParts);
   const begin = () =>
     read("/api/session").then((answer) => {
-      if (!localStorage.getItem("newsift.by")) setUserName(answer.you);
+      if (!givenName()) setUserName(answer.you);
       setError(null);
       setSession(answer);
       listen();

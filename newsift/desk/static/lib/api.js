@@ -78,9 +78,25 @@ export async function login(token) {
   announceChange();
 }
 
-export const userName = () => localStorage.getItem("newsift.by") || "somebody";
+const NAME_KEY = "newsift.by";
+let unstoredName = ""; // where the browser stores nothing
+
+export function givenName() {
+  try {
+    return unstoredName || localStorage.getItem(NAME_KEY);
+  } catch {
+    return ""; // It is forbidden.
+  }
+}
+
+export const userName = () => givenName() || "somebody";
 export function setUserName(name) {
-  localStorage.setItem("newsift.by", name);
+  try {
+    localStorage.setItem(NAME_KEY, name);
+    unstoredName = "";
+  } catch {
+    unstoredName = name;
+  }
   dispatchEvent(new Event("storage")); // The browser sends it to other tabs only.
 }
 

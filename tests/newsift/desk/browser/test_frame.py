@@ -45,6 +45,24 @@ def test_the_keyboard_opens_a_page_and_a_name_survives_a_reload(window: Window) 
     expect(page.get_by_label("You are")).to_have_value("Ann")
 
 
+FORBIDDEN = """Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("denied", "SecurityError"); } });"""
+FULL = """Storage.prototype.setItem = () => {
+  throw new DOMException("full", "QuotaExceededError"); };"""
+
+
+@pytest.mark.parametrize("script", [FORBIDDEN, FULL], ids=["forbidden", "full"])
+def test_a_name_is_kept_by_a_page_that_may_store_nothing(window: Window, script: str) -> None:
+    window.page.add_init_script(script)
+    page = window.open()
+    expect(page.get_by_label("You are")).not_to_have_value("somebody")
+    page.get_by_label("You are").fill("Ann")
+    page.get_by_label("You are").press("Enter")
+    page.get_by_role("link", name="Seeds").click()
+    expect(page.get_by_role("heading", name="Seeds")).to_be_visible()
+    expect(page.get_by_label("You are")).to_have_value("Ann")
+
+
 def test_the_page_requests_the_token_and_what_was_typed_outlives_a_session(
     window: Window, place: Place
 ) -> None:
