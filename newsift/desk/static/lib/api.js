@@ -12,16 +12,18 @@ export class Refusal extends Error {
   }
 }
 
-async function request(path, options) {
-  let response;
-  try {
-    response = await fetch(path, options);
-  } catch {
-    throw new Refusal(0, NO_ANSWER);
-  }
-  const body = await response.json().catch(() => null); // null where the answer is cut off
+async function send(path, options) {
+  const response = await fetch(path, options).catch(() => null);
+  if (!response) throw new Refusal(0, NO_ANSWER);
+  if (response.ok) return response;
   if (response.status === 401) dispatchEvent(new Event("newsift-token"));
-  if (!response.ok) throw new Refusal(response.status, body?.reason ?? `HTTP ${response.status}`);
+  const refusal = await response.json().catch(() => null);
+  throw new Refusal(response.status, refusal?.reason ?? `HTTP ${response.status}`);
+}
+
+async function request(path, options) {
+  const response = await send(path, options);
+  const body = await response.json().catch(() => null); // null where the answer is cut off
   if (!body) throw new Refusal(0, NO_ANSWER);
   return body;
 }
@@ -55,12 +57,7 @@ export const base64 = (file) =>
 
 // Downloads the file that the desk answers with.
 export async function download(path, question) {
-  const response = await fetch(`${path}?${queryOf(question)}`).catch(() => null);
-  if (!response) throw new Refusal(0, NO_ANSWER);
-  if (!response.ok) {
-    const refusal = await response.json().catch(() => null);
-    throw new Refusal(response.status, refusal?.reason ?? `HTTP ${response.status}`);
-  }
+  const response = await send(`${path}?${queryOf(question)}`);
   const encoded = response.headers.get("Content-Disposition").split("''")[1];
   const content = await response.blob().catch(() => {
     throw new Refusal(0, "the desk ended before the file was complete");

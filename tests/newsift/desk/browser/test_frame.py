@@ -1,3 +1,4 @@
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from playwright.sync_api import Browser, expect
 from tests.broker.server import opened
 from tests.newsift.desk.browser.browser_window import Window
 from tests.newsift.desk.desk_topics import DeskProcess, Place
+from tests.newsift.desk.match_records import record
 
 TOKEN = "correct horse battery"
 PAGES = {"": "Events", "seeds": "Seeds", "health": "Events", "constructor": "Events"}
@@ -90,6 +92,13 @@ def test_the_page_requests_the_token_and_what_was_typed_outlives_a_session(
     expect(refusal).to_be_visible()
     log_in(TOKEN)
     expect(refusal).to_have_count(0)
+    place.send("matches", (None, record("1", 0.5)))
+    window.open("event/ferry")
+    expect(page.locator("article")).to_have_count(1)
+    page.route(re.compile("/api/(?!export)"), lambda _: None)  # no other request is refused
+    window.context.clear_cookies()
+    page.get_by_role("button", name="Save all with my labels").click()
+    expect(field).to_be_visible()
 
 
 def test_a_missing_worker_is_reported_with_the_command(window: Window) -> None:
