@@ -6,6 +6,7 @@ requests, and nothing is queued for any page.
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator
 from threading import Lock
 
@@ -19,6 +20,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._start = secrets.token_hex(8).encode()  # Numbers count from 0 at each start.
         self._numbers = dict.fromkeys(PARTS, 0)
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
@@ -38,7 +40,8 @@ class Changes:
         try:
             while True:
                 event.clear()
-                yield b"event: change\ndata: %s\n\n" % json.dumps(self._numbers).encode()
+                numbers = json.dumps(self._numbers).encode()
+                yield b"id: %s\nevent: change\ndata: %s\n\n" % (self._start, numbers)
                 await asyncio.sleep(MIN_INTERVAL_S)
                 try:
                     async with asyncio.timeout(KEEPALIVE_S):

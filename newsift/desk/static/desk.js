@@ -1,7 +1,7 @@
 // The desk's frame: which page is open, navigation, the user's name and the token.
 import { html, render, useEffect, useRef, useState } from "/vendor/preact.js";
 import { givenName, listen, login, read, setUserName, useAnswer, useLatest, userName } from "/lib/api.js";
-import { useSilence } from "/lib/api.js";
+import { useRestarts, useSilence } from "/lib/api.js";
 import { sendNext, useUnsent } from "/lib/outbox.js";
 import { Button, Facts, LazyView, Notices, percent, plural } from "/lib/ui.js";
 import { ErrorText, useKeys } from "/lib/ui.js";
@@ -184,10 +184,9 @@ function Desk() {
       listen();
       sendNext();
     }, setError);
-  useEffect(() => {
-    begin();
-    addEventListener("newsift-token", () => setError({ status: 401 }));
-  }, []);
+  const restarts = useRestarts();
+  useEffect(() => void begin(), [restarts]);
+  useEffect(() => addEventListener("newsift-token", () => setError({ status: 401 })), []);
   const form = error?.status === 401 && html`<${Login} again=${begin} />`;
   if (!session && error && !form) {
     return html`<main><${ErrorText} error=${error} /><${Button} run=${begin}>Try again<//></main>`;

@@ -109,6 +109,8 @@ export function useLatest(eventName, read) {
 }
 
 let numbers = {}; // versions of the parts of the desk
+let start = ""; // the id of the desk's start, which numbers are of
+let restarts = 0;
 let logins = 0;
 let silence = null; // Why the desk sends no changes.
 let source = null;
@@ -123,11 +125,16 @@ function setSilence(reason) {
 
 export const useSilence = () => useLatest("newsift-change", () => silence);
 
+// The number of times that another start of the desk has answered than before.
+export const useRestarts = () => useLatest("newsift-change", () => restarts);
+
 export function listen() {
   listening = true;
   if (source || document.hidden) return;
   source = new EventSource("/api/changes");
   source.addEventListener("change", (event) => {
+    if (start && event.lastEventId !== start) restarts += 1;
+    start = event.lastEventId;
     numbers = JSON.parse(event.data);
     setSilence(null);
   });
@@ -160,7 +167,7 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
     let due = false;
     let timer = 0;
     const readVersion = () =>
-      JSON.stringify([!silence, logins, ...parts.map((part) => numbers[part])]);
+      JSON.stringify([!silence, logins, restarts, ...parts.map((part) => numbers[part])]);
     let version = readVersion();
     const ask = async () => {
       if (busy || document.hidden) return void (due = true);

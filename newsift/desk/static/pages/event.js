@@ -1,6 +1,6 @@
 // One event, with tabs that are loaded when they are opened.
 import { html } from "/vendor/preact.js";
-import { useAnswer } from "/lib/api.js";
+import { useAnswer, useRestarts } from "/lib/api.js";
 import { eventAddress, LazyView, paragraph, plural } from "/lib/ui.js";
 
 const TABS = {
@@ -24,6 +24,7 @@ function LeftOutLabels() {
 export default function Event({ rest, session }) {
   const [event = "", name = "matches", filters] = rest;
   const current = TABS[name] ? name : "matches";
+  const restarts = useRestarts(); // Another start has other posts, and no queue of the one before.
   const [known] = useAnswer("/api/event", { event }, ["events", "seeds", "matches", "labels"]);
   if (known?.ready && !known.exists) {
     return html`<h1><bdi>${event}</bdi></h1><p class="card">There is no event of this name: no
@@ -35,6 +36,6 @@ export default function Event({ rest, session }) {
   return html`<h1><bdi>${event}</bdi></h1>
     <nav class="tabs" aria-label="Of this event">${Object.entries(TABS).map(tab)}</nav>
     <${LeftOutLabels} />
-    <${LazyView} key=${event} load=${TABS[current][1]} event=${event} session=${session}
+    <${LazyView} key=${`${restarts} ${event}`} load=${TABS[current][1]} event=${event} session=${session}
       filters=${filters} articles=${known?.articles} note=${known?.note} />`;
 }

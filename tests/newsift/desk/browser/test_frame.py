@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.broker.clients import create
 from tests.broker.server import opened
 from tests.newsift.desk.browser.browser_window import Window
 from tests.newsift.desk.desk_topics import DeskProcess, Place
@@ -127,6 +128,36 @@ def test_the_page_recovers_from_a_restart_of_the_desk(
     requests.press("Enter")
     expect(page.get_by_text("the desk does not answer")).to_have_count(0, timeout=HEALS_MS)
     expect(page.get_by_text("Fire on a ferry").first).to_be_visible(timeout=HEALS_MS)
+
+
+HIDE = """(isHidden) => {
+  Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_tab_that_was_hidden_shows_the_desk_that_was_started_meanwhile(
+    window: Window, place: Place
+) -> None:
+    desk = place.desk("--no-token")
+    place.send("matches", (None, record("1", 0.5, text="a ferry burns")))
+    window.enter(desk.address)
+    page = window.open("event/ferry")
+    expect(page.locator("article")).to_contain_text("a ferry burns")
+    page.get_by_role("button", name="Pause").click()
+    page.evaluate(HIDE, True)
+    port = desk.port
+    desk.leave()
+    place.topics["others"] = f"{place.topics['matches']}-of-another"
+    create(place.server.address, place.topics["others"], 1)
+    place.send("others", (None, record("1", 0.5, text="a storm at sea")))
+    again = place.desk(
+        "--no-token", "--read-only", port=port, NEWSIFT_TOPICS__MATCHES=place.topics["others"]
+    )
+    assert again.port == port
+    page.evaluate(HIDE, False)
+    expect(page.locator("article")).to_contain_text("a storm at sea")
+    expect(page.get_by_role("banner").get_by_text("read-only")).to_be_visible()
 
 
 def test_a_page_beyond_the_limit_is_not_updated_until_another_is_closed(window: Window) -> None:
