@@ -2,6 +2,8 @@
 import { useEffect, useRef, useState } from "/vendor/preact.js";
 
 const RETRY_MS = 2000;
+const MAX_RETRY_MS = 30000;
+export const AWAY_STATUSES = [0, 502, 503]; // desk or broker does not answer
 const REVOKE_MS = 60000; // A browser has begun to save a file by then.
 export const NO_ANSWER = "the desk does not answer; is `newsift desk` still running?";
 
@@ -157,7 +159,8 @@ document.addEventListener("visibilitychange", () => {
 });
 
 // Requests an answer, and again when one of these parts changes: at most once in `intervalMs`
-// milliseconds, and not while the tab is hidden. Returns [answer, error, refresh].
+// milliseconds, and not while the tab is hidden. A request is repeated where the desk or the
+// broker does not answer. Returns [answer, error, refresh].
 export function useAnswer(path, question, parts = [], intervalMs = 1000) {
   const [state, setState] = useState([undefined, undefined]);
   const refresh = useRef(() => {});
@@ -166,6 +169,8 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
     let busy = false;
     let due = false;
     let timer = 0;
+    let repetition = 0;
+    let pauseMs = RETRY_MS;
     const readVersion = () =>
       JSON.stringify([!silence, logins, restarts, ...parts.map((part) => numbers[part])]);
     let version = readVersion();
@@ -173,11 +178,19 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
       if (busy || document.hidden) return void (due = true);
       busy = true;
       due = false;
+      clearTimeout(repetition);
       try {
         const answer = await read(path, question);
-        if (!gone) setState([answer, undefined]);
+        if (gone) return;
+        setState([answer, undefined]);
+        pauseMs = RETRY_MS;
       } catch (error) {
-        if (!gone) setState(([old]) => [old, error]);
+        if (gone) return;
+        setState(([old]) => [old, error]);
+        if (AWAY_STATUSES.includes(error.status)) {
+          repetition = setTimeout(ask, pauseMs);
+          pauseMs = Math.min(2 * pauseMs, MAX_RETRY_MS);
+        }
       }
       timer = setTimeout(() => {
         busy = false;
@@ -198,6 +211,7 @@ export function useAnswer(path, question, parts = [], intervalMs = 1000) {
     return () => {
       gone = true;
       clearTimeout(timer);
+      clearTimeout(repetition);
       removeEventListener("newsift-change", update);
       document.removeEventListener("visibilitychange", appear);
     };

@@ -1,13 +1,13 @@
 // An outbox of actions that wait, in order, until the broker has them; it survives a reload.
 import { useEffect, useRef, useState } from "/vendor/preact.js";
-import { act, useLatest } from "/lib/api.js";
+import { act, AWAY_STATUSES, useLatest } from "/lib/api.js";
 import { notify } from "/lib/ui.js";
 
 const STORAGE_KEY = "newsift.unsaved";
 const MAX_TEXT_CHARS = 200;
 const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 15000;
-const RETRY_STATUSES = [0, 401, 502, 503]; // desk or broker does not answer, session ended
+const RETRY_STATUSES = [...AWAY_STATUSES, 401]; // 401: the session has ended
 const listeners = new Set();
 
 // Requests in order, which survive a reload of the page; one is sent at a time.

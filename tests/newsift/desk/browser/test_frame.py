@@ -33,6 +33,19 @@ def test_an_answer_that_is_cut_off_is_reported_and_requested_again(window: Windo
     expect(page.get_by_role("heading", name="Events")).to_be_visible()
 
 
+def test_what_the_broker_did_not_answer_is_requested_again(window: Window, place: Place) -> None:
+    window.bears("502")
+    place.send("matches", (None, record("1", 0.5)))
+    refusal = {"reason": "another request computes the same"}
+    window.page.route("**/api/match?*", lambda route: route.fulfill(status=502, json=refusal))
+    page = window.open("event/ferry")
+    page.get_by_role("button", name="0.500").click()
+    expect(page.get_by_text("computes the same")).to_be_visible()
+    page.unroute("**/api/match?*")
+    expect(page.locator("article").get_by_role("table")).to_contain_text("0.500")
+    expect(page.get_by_text("computes the same")).to_have_count(0)
+
+
 def test_the_keyboard_opens_a_page_and_a_name_survives_a_reload(window: Window) -> None:
     page = window.settled()
     page.keyboard.press("Tab")
