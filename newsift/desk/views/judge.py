@@ -49,7 +49,7 @@ from newsift.statistics.labels import (
 )
 from newsift.statistics.pass_rates import hourly_rate
 from newsift.statistics.queues import chosen_goal
-from worker.posts.outcome import Post, PostId
+from worker.posts.outcome import PostId
 from worker.posts.times import DAY_MS, milliseconds, utc
 from worker.seeds.profile import Profile
 
@@ -189,16 +189,21 @@ def judges(desk: Desk, request: EventRequest) -> dict[str, Any]:
     labels = desk.mirrors.labels.event_labels(request.event)
     counts, disputes = count_labels(labels), _find_disputes(labels)
 
-    def shown(post: Post) -> Post:
-        return without_content(post) if desk.matches.is_deleted(post.post_id) else post
+    def card(label: Label) -> dict[str, Any]:
+        post_id, row = label.post_id, desk.matches.row(request.event, label.post_id)
+        is_deleted = desk.matches.is_deleted(post_id)
+        return post_fields(without_content(label.post) if is_deleted else label.post) | {
+            "score": label.score,
+            "threshold": row.threshold if row else None,  # None: unknown
+            "is_deleted": is_deleted,
+        }
 
     return {
         "counts": counts[:MAX_PEOPLE],
         "people": len(counts),
         "pairs": [asdict(pair) for pair in agreements(labels)],
         "disputed": [
-            post_fields(shown(first.post))
-            | {"score": first.score, "labels": _labels([first, *others])}
+            card(first) | {"labels": _labels([first, *others])}
             for first, *others in disputes[:MAX_DISPUTED]
         ],
         "all_disputed": len(disputes),

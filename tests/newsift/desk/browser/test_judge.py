@@ -104,10 +104,11 @@ def test_two_judges_are_compared_and_one_corrects_a_label(
     agreement = "ann and ben: the same for {} of 4 posts"
     expect(ann.get_by_text(agreement.format(2))).to_be_visible()
     expect(ann.get_by_text("2 posts on which they differ")).to_be_visible()
-    ann.locator(".disputed li", has_text=f"rain {ORDER[2]}").get_by_role(
-        "button", name="Judge"
-    ).click()
+    disputed = ann.locator(".disputed li", has_text=f"rain {ORDER[2]}")
+    expect(disputed).to_contain_text("⟨U+202E⟩")
+    disputed.get_by_role("button", name="Judge").click()
     expect(ann.get_by_text("what you called on")).to_be_visible()
+    expect(ann.get_by_text("Score 0.500; 0.250 has to be reached")).to_be_visible()
     ann.keyboard.press("n")
     expect(ann.get_by_text("1 post on which they differ")).to_be_visible()
     for page in (ann, ben):

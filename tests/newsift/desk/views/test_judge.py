@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -163,6 +163,7 @@ def test_invalid_names_are_refused(desk: Desk, values: Any, answer: str) -> None
 
 
 EVIL = "\u202e<script>alert(1)</script>"
+JUDGES: tuple[tuple[str, Verdict], ...] = (("ann", "on"), ("ben", "off"))
 
 
 def given_label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
@@ -170,14 +171,19 @@ def given_label(post: int, by: str, verdict: Verdict, **changes: Any) -> Label:
     return Label(verdict, "storm", Post(str(post), "x", f"rain {post}"), by, **values)
 
 
-def answer(labels: list[Label], away: str = "", deleted: Container[PostId] = ()) -> Any:
+def answer(
+    labels: list[Label], away: str = "", deleted: Container[PostId] = (),
+    rows: Mapping[PostId, Any] = {},
+) -> Any:  # fmt: skip
     mirrors = SimpleNamespace(
         labels=SimpleNamespace(
             event_labels=lambda event: tuple(labels) if event == "storm" else ()
         ),
         labels_follower=SimpleNamespace(error=away),
     )
-    matches = SimpleNamespace(is_deleted=deleted.__contains__)
+    matches = SimpleNamespace(
+        is_deleted=deleted.__contains__, row=lambda _event, post_id: rows.get(post_id)
+    )
     desk: Any = SimpleNamespace(mirrors=mirrors, matches=matches)
     return call(desk, judges, event="storm")
 
@@ -206,6 +212,15 @@ def test_a_deleted_post_that_is_disputed_shows_its_labels_alone() -> None:
     assert {post["id"]: (post["text"], len(post["labels"])) for post in result["disputed"]} == {
         "4": ("", 2), "5": ("rain 5", 2),
     }  # fmt: skip
+
+
+def test_a_disputed_post_has_what_its_card_shows() -> None:
+    labels = [given_label(n, by, verdict, score=0.508) for n in (4, 5)
+              for by, verdict in JUDGES]  # fmt: skip
+    rows = {("x", "4"): SimpleNamespace(threshold=0.161)}
+    result = answer(labels, deleted=[("x", "5")], rows=rows)
+    cards = [(post["id"], post["threshold"], post["is_deleted"]) for post in result["disputed"]]
+    assert cards == [("5", None, True), ("4", 0.161, False)]
 
 
 def test_disputed_posts_are_sorted_by_time() -> None:

@@ -249,7 +249,6 @@ function NoQuestion({ queue: { state, redraw }, when, event }) {
 }
 
 function Card({ post, judge }) {
-  const isNear = isMissing(post.threshold);
   // The second click of a double click, or a key that is held, would answer a post that nobody has read.
   const button = ([key, verdict, title]) =>
     html`<button type="button" key=${verdict} class=${verdict} aria-keyshortcuts=${key}
@@ -258,7 +257,8 @@ function Card({ post, judge }) {
   const details = html`<details><summary>Why it matched</summary><${Table} name="Why it matched"
     kind="why" heads=${["Word", "#Part of the score"]} rows=${words} /></details>`;
   const isBlind = isMissing(post.score);
-  const limit = isNear ? "just below the threshold" : `${score(post.threshold)} has to be reached`;
+  const near = post.yours ? "" : "; just below the threshold"; // An old label may be of any score.
+  const limit = isMissing(post.threshold) ? near : `; ${score(post.threshold)} has to be reached`;
   return html`<article class="card post">
     <p class="row quiet from">
       ${post.platform !== "plain" && html`<span class="badge">${post.platform}</span>`}
@@ -270,7 +270,7 @@ function Card({ post, judge }) {
     ${paragraph("quiet", post.is_deleted && "It was deleted, so nobody can be sure: press u.")}
     <div class="answers" role="group" aria-label="Is it on the event?"
       onKeyDown=${(key) => key.repeat && key.preventDefault()}>${ANSWERS.map(button)}</div>
-    <p class="quiet">${isBlind ? "Whether it matches is not shown." : `Score ${score(post.score)}; ${limit}`}</p>
+    <p class="quiet">${isBlind ? "Whether it matches is not shown." : `Score ${score(post.score)}${limit}`}</p>
     ${words?.length > 0 && details}</article>`;
 }
 
@@ -311,7 +311,7 @@ function Disputed({ post, by, judgeAgain }) {
   const label = (each) => html`<span class="badge">${name(each.by)}: ${each.label}</span>`;
   const again = () => judgeAgain({ ...post, yours });
   return html`<li class="card"><p class="row">${post.labels.map(label)}</p>
-    <p class="quoted">${post.text}</p>
+    <p>${quoted(post.text)}</p>
     <p class="row">${post.url && html`<${ExternalLink} href=${post.url}>Open the post<//>`}
       ${yours && judgeAgain && html`<${Button} run=${again}>Judge again<//>`}</p></li>`;
 }
