@@ -1,4 +1,4 @@
-"""Previews of the posts that seeds would have matched in the last 24 hours.
+"""Previews of the posts that seeds would have matched in the last 24 hours, or of a file.
 
 If there are more posts than the limit, windows from the whole time are read as a sample.
 """
@@ -99,6 +99,7 @@ class Preview:
     there: int = 0  # posts
     posts: int = 0  # that were read
     is_whole: bool = True
+    hours: int | None = PREVIEW_HOURS  # None: all posts of a file
     events: dict[str, EventPreview] = field(default_factory=dict)
 
     def add(self, outcome: Outcome, new_ids: Set[str], deleted: DeletedPosts) -> None:
@@ -119,16 +120,20 @@ class Preview:
 
 def preview_seeds(
     cluster: TopicReader, context: ModelContext, state: ControlState, new: Sequence[Seed],
-    limits: PreviewLimits,
+    limits: PreviewLimits, begin: Offsets | None = None,
 ) -> Preview:  # fmt: skip
-    """What the events of the new seeds match by all their seeds; the state has the new ones."""
+    """What the events of the new seeds match by all their seeds; the state has the new ones.
+
+    `begin` is where the posts of a file begin; all of them are then tried.
+    """
     topic, new_ids = context.config.topics.posts, {seed.id for seed in new}
     seeds = context.partial_seed_set(state.of_events({seed.event for seed in new}))
-    preview, progress = Preview(), ProgressLine()
+    hours = None if begin else PREVIEW_HOURS
+    preview, progress = Preview(hours=hours), ProgressLine()
     if not cluster.exists(topic):
         return preview
-    since = int(time.time() - PREVIEW_HOURS * 3600) * 1000
-    start, end = cluster.offsets_at(topic, since), cluster.ends(topic)
+    since = int(time.time() - hours * 3600) * 1000 if hours else 0
+    start, end = begin or cluster.offsets_at(topic, since), cluster.ends(topic)
     deleted = read_deletions(cluster, context.config, since)
     preview.there, deadline = records_between(start, end), time.monotonic() + limits.seconds
     spans = preview_spans(start, end, limits.posts)
@@ -136,7 +141,7 @@ def preview_seeds(
     for batch in _read_spans(cluster, topic, spans, deadline):
         recent = [message for message in batch if message.timestamp >= since]
         preview.add(context.pipeline.run(recent, seeds, now_text), new_ids, deleted)
-        progress.add(len(batch), "posts of the last 24 hours read")
+        progress.add(len(batch), f"posts of the {f'last {hours} hours' if hours else 'file'} read")
         next_offsets |= {message.partition: message.offset + 1 for message in batch}
     is_in_time = next_offsets == end or time.monotonic() <= deadline
     preview.is_whole = preview.there <= limits.posts and is_in_time
@@ -167,7 +172,7 @@ def _read_spans(
 def preview_row(preview: Preview, event: str) -> dict[str, Any]:
     event_preview = preview.events.get(event, EventPreview())
     return {
-        "hours": PREVIEW_HOURS,
+        "hours": preview.hours,
         "posts": preview.posts,
         "there": preview.there,
         "whole": preview.is_whole,

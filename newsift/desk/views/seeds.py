@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from encoder.errors import InputError
 from newsift.desk.api import Action, get_endpoint, post_endpoint
+from newsift.desk.period import FilePeriod
 from newsift.desk.seed_editor import Removal, etag_of
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
@@ -305,7 +306,7 @@ def _check_row(
 
 @post_endpoint("/api/seeds/try", DraftsAction, "seeds.try")
 def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
-    """What the events would have matched in the last hours."""
+    """What the events would have matched in the last hours, or of the file."""
     drafts = request.all()
     seeds = [parse_seed(draft, desk.config) for draft in drafts]
     context = desk.model.wait()
@@ -315,7 +316,10 @@ def try_out(desk: Desk, request: DraftsAction) -> dict[str, Any]:
     ):
         state = desk.mirrors.control.with_contents(seeds)
         context.calibrate(state)
-        result = preview_seeds(topic.cluster, context, state, seeds, TERMINAL_LIMITS)
+        begin = None
+        if isinstance(desk.period, FilePeriod):
+            begin = desk.period.begin(topic.cluster, desk.config.topics.posts)
+        result = preview_seeds(topic.cluster, context, state, seeds, TERMINAL_LIMITS, begin)
     names = sorted({seed.event for seed in seeds})
     matches = {name: preview_row(result, name) for name in names}
     return {"events": _event_count_rows(state, seeds), "matches": matches}

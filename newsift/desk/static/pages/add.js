@@ -250,7 +250,7 @@ function Doubts({ check, doubt, keys: ignored }) {
     ${paragraph("quiet quoted", keys)}${paragraph("quiet", error)}`;
 }
 
-// What the events of new articles would have matched in the last hours.
+// What the events of new articles would have matched in the last hours, or of the file.
 function Trial({ drafts, version }) {
   const [[answer, error], setState] = useState([]);
   useEffect(() => {
@@ -268,7 +268,7 @@ function Trial({ drafts, version }) {
   };
   return html`<section class="card" aria-label="What it would have matched">
     <h2>What it would have matched</h2><${ErrorText} error=${error} />
-    ${!answer && !error && html`<${LoadingText} what="Trying it on the posts of the last hours" />`}
+    ${!answer && !error && html`<${LoadingText} what="Trying it on the posts" />`}
     ${answer && Object.entries(answer.matches).map(row)}
     ${answer && html`<${Advice} events=${answer.events} />`}</section>`;
 }
@@ -276,7 +276,9 @@ function Trial({ drafts, version }) {
 function EventMatches({ event, matches, others }) {
   const { posts, hours, whole, there, matched, gained, best } = matches;
   const name = quoted(event);
-  if (!posts) return html`<p>There is no post of the last ${hours} hours to try ${name} on.</p>`;
+  const span = hours ? `of the last ${hours} hours` : "of the file";
+  const later = !hours && " yet: they are read once there is an article";
+  if (!posts) return html`<p>There is no post ${span} to try ${name} on${later}.</p>`;
   const sample = `a sample of ${number(posts)} of ${plural(there, "post")}`;
   const many = (count) => (count ? number(count) : "none");
   const post = (each) =>
@@ -284,7 +286,7 @@ function EventMatches({ event, matches, others }) {
       ${quoted(each.text.slice(0, POST_CHARS))}</li>`;
   return html`<p><strong>${name}
     </strong>: ${many(matched)} of ${whole ? plural(posts, "post") : sample}
-      ${" "}of the last ${hours} hours would have matched
+      ${" "}${span} would have matched
       ${others > 0 && `, ${many(gained)} only by what is added`}.</p>
     <ol class="plain">${best.map(post)}</ol>`;
 }

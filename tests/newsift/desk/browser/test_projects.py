@@ -61,6 +61,12 @@ def choose_columns(page: Page) -> None:
     button.click()
 
 
+def paste(page: Page, name: str) -> None:
+    title, text = ARTICLES[name]
+    page.get_by_label("Paste a text").fill(f"# {title}\n\n{text}")
+    page.get_by_role("button", name="Read the text").click()
+
+
 def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Path) -> None:
     window.bears("409")  # the name that is refused
     page = window.open()
@@ -69,13 +75,17 @@ def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Pa
     choose_columns(page)
     page.get_by_role("link", name="Add the first seed").click(timeout=SETTLED_MS)
     page.get_by_role("link", name="Add an article").click()
-    title, text = ARTICLES["fire"]
-    page.get_by_label("Paste a text").fill(f"# {title}\n\n{text}")
-    page.get_by_role("button", name="Read the text").click()
+    paste(page, "fire")
+    expect(page.get_by_text("There is no post of the file to try")).to_be_visible()
     page.get_by_label("Event").fill("ferry")
     page.get_by_role("button", name="Publish 1 seed").click()
+    expect(page.get_by_text("it is on the topic")).to_be_visible()
     window.open("event/ferry")
     expect(page.locator("article.match").first).to_be_visible(timeout=SETTLED_MS)
+    window.open("seeds/add")
+    paste(page, "rescue")
+    expect(page.get_by_text("of the file would have matched")).to_be_visible()
+    page.get_by_role("button", name="Start over").click()
     page.get_by_role("link", name="Projects").click()
     page.get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Delete ferry").click(timeout=SETTLED_MS)

@@ -7,15 +7,18 @@ import pytest
 
 from encoder import Encoder
 from encoder.errors import InputError
+from newsift.desk.period import FilePass, FilePeriod
 from newsift.desk.views import seeds as drafts
 from newsift.web.client import RequestLimits
+from tests.broker.clients import producer
 from tests.newsift.cli.events.ferry_event import ARTICLES, add_posts, add_seeds, sample_posts
 from tests.newsift.desk.desk_client import Client
 from tests.newsift.files.articles.saved_pages import BANNER, page
-from tests.worker.command_topics import SEEDS, Kafka
+from tests.worker.command_topics import POSTS, SEEDS, Kafka
 from tests.worker.fake_command import Command
 from tests.worker.fake_web_server import PAGES, Site, serving
 from tests.worker.shared_encoder import enc, loaded_once
+from worker.kafka.reading import connected
 from worker.seeds.record import json_digest
 
 __all__ = ["enc", "loaded_once"]
@@ -294,6 +297,23 @@ def test_a_trial_shows_earlier_matches_and_publishes_nothing(
     (event,) = answer["events"]
     assert event == {"event": "ferry", "seeds": 2, "others": 1, "few": True, "may_learn": True}
     assert latest(kafka).keys() == {b"rescue"}
+
+
+def test_an_article_is_tried_on_all_posts_of_a_file(ask: Client, kafka: Kafka) -> None:
+    add_posts(kafka)  # of an earlier pass
+    with connected(ask.desk.config) as cluster:
+        begin = cluster.ends(POSTS)
+    posts = sample_posts()
+    with producer(kafka.address) as client:
+        for post in posts:  # of the year 2013
+            client.send(POSTS, json.dumps(post).encode(), timestamp_ms=1_366_016_400_000)
+    period = FilePeriod()
+    period.latest = FilePass(version=1, begin={POSTS: begin}, done=True)
+    ask.desk.period = period
+    (result,) = ask("/api/seeds/read", text=f"# {TITLE}\n\n{TEXT}")
+    answer = ask("/api/seeds/try", drafts=[given(result, event="ferry")])["matches"]["ferry"]
+    assert (answer["hours"], answer["there"], answer["whole"]) == (None, len(posts), True)
+    assert answer["matched"] > 0
 
 
 def test_a_draft_does_not_replace_a_seed_that_changed_meanwhile(ask: Client, kafka: Kafka) -> None:
