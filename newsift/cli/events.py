@@ -50,6 +50,7 @@ from newsift.operations.promises import (
 )
 from newsift.operations.seed_topic import SeedTopic, seed_topic
 from newsift.operations.times import parse_seconds
+from newsift.statistics.estimates import percent
 from newsift.statistics.labels import Goal, Label
 from newsift.statistics.queues import chosen_goal
 from worker.config import Config
@@ -152,7 +153,7 @@ def _promise_text(promise: Any) -> str:
     precision, confidence = promise.get("precision"), promise.get("confidence")
     if not (isinstance(precision, float) and isinstance(confidence, float)):
         return "unreadable"
-    return f"{precision:g} at {100 * confidence:.0f} %"
+    return f"{precision:g} at {percent(confidence)} %"
 
 
 def words_text(words: Any) -> str:
@@ -397,7 +398,7 @@ def _publish_first_profile(
 
 def _evidence_text(evidence: PromiseEvidence) -> str:
     target = evidence.target
-    promise = f"precision {target.precision:g} at {target.confidence:.0%} confidence"
+    promise = f"precision {target.precision:g} at {percent(target.confidence)}% confidence"
     labels = f"{plural(evidence.labels, 'label')}, {evidence.on} of them on the event"
     evidence_text = f"{labels}, of {plural(evidence.matches, 'match')}"
     if evidence.threshold is None:

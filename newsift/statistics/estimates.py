@@ -27,6 +27,14 @@ from worker.posts.outcome import PostId
 LEAST_WEIGHT, MAX_WEIGHT = 1 - 1e-9, 1e12  # of a label; that of a certain draw may be rounded
 Bounds = tuple[float, float]
 Estimate = tuple[float, float, float]  # low end of the interval, value, high end
+MAX_DIGITS = 9
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """As the desk writes it: only 1 is 100, and only 0 is 0."""
+    text = f"{100 * share:.{digits}f}"
+    is_exact = share in (0, 1) or digits == MAX_DIGITS
+    return percent(share, digits + 1) if not is_exact and float(text) in (0, 100) else text
 
 
 def recall_interval(

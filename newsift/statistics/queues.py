@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
 from newsift.statistics.distributions import clopper_pearson
-from newsift.statistics.estimates import Estimate, share_interval
+from newsift.statistics.estimates import Estimate, percent, share_interval
 from newsift.statistics.labels import DEFAULT_GOAL, CountDraw, Draw, Goal, Label, QueueName
 from newsift.statistics.promise import CertifyProgress, FrozenCuts, LabelPlan
 from worker.match.near import draw_key
@@ -220,8 +220,9 @@ class CertifyQueue:
         everything = [*self._order, *self._training]
         if everything and not unread:
             on = sum(verdicts[match.post_id] for match in everything)
-            share = f"{on:,} of {len(everything):,} are on the event: {on / len(everything):.0%}"
-            return [*lines, f"{share}, exactly, as all are read"]
+            share = f"{on:,} of {len(everything):,} are on the event"
+            exactly = f"{percent(on / len(everything))}%, exactly, as all are read"
+            return [*lines, f"{share}: {exactly}"]
         if everything and len(everything) <= SMALL_EVENT:
             lines.append(
                 f"{len(everything):,} different matches: read them all, and you know the share "
@@ -269,7 +270,7 @@ class CertifyQueue:
         if (estimate := self.estimate(progress, verdicts)) is None:
             return ""
         (low, share, high), labels = estimate
-        share_text = f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+        share_text = f"{percent(share)} % ({percent(low)} to {percent(high)})"
         return f"about {share_text} of all are on the event, by {plural(labels, 'label')}"
 
     def _unlabelled_count(self, verdicts: Verdicts) -> int:
@@ -380,7 +381,7 @@ class AnyQueue:
         lines += [f"{len(hits):,} of them on the event, of which {sum(hits):,} match"]
         if (recall := self.recall(verdicts)) is None:
             return [*lines, "recall is not known before one on the event is read"]
-        low, share, high = (f"{100 * part:.0f}" for part in recall)
+        low, share, high = map(percent, recall)
         if read == self._total:
             return [*lines, f"recall in the file: {share} %, exactly, as all are read"]
         least, most = (self._total * part for part in clopper_pearson(len(hits), read, ALPHA))

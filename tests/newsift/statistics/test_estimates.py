@@ -17,6 +17,7 @@ from newsift.statistics.estimates import (
     agreements,
     bin_counts,
     cohens_kappa,
+    percent,
     recall_interval,
     score_grid,
     score_summaries,
@@ -43,6 +44,14 @@ def test_kappa_is_scikit_learns(pairs: list[tuple[str, str]]) -> None:
         assert result is None
     else:
         assert result == pytest.approx(cohen_kappa_score(one, other))
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(1, "100"), (0, "0"), (0.5, "50"), (0.9962, "99.6"), (0.99996, "99.996"), (0.004, "0.4")],
+)
+def test_only_a_whole_is_a_hundred_per_cent(share: float, text: str) -> None:
+    assert percent(share) == text
 
 
 def test_judges_are_compared_on_the_posts_that_both_have() -> None:

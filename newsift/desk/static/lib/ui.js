@@ -4,14 +4,25 @@ import { act, useLatest } from "/lib/api.js";
 
 const NOTICE_MS = 5000;
 const BAD_NOTICE_MS = 12000;
+const MAX_DIGITS = 9;
 export const isMissing = (value) => value === null || value === undefined;
 
-const count = new Intl.NumberFormat("en");
+const count = new Intl.NumberFormat("en", { signDisplay: "negative" }); // no minus zero
 export const number = (value) => (isMissing(value) ? "–" : count.format(value));
-export const score = (value) => (isMissing(value) ? "–" : value.toFixed(3));
-export const percent = (share) => `${+(100 * share).toFixed(1)} %`;
+export const score = (value) =>
+  isMissing(value) ? "–" : value.toFixed(3).replace(/^-(?=[0.]+$)/, "");
+// Only 1 is 100 %, and only 0 is 0 %: a share near them has more digits.
+export function percent(share, digits = 1) {
+  const text = (100 * share).toFixed(digits);
+  const isExact = share === 0 || share === 1 || digits === MAX_DIGITS;
+  if (!isExact && (+text === 0 || +text === 100)) return percent(share, digits + 1);
+  return `${+text} %`;
+}
 export const plural = (n, one, more = `${one}s`) => `${number(n)} ${n === 1 ? one : more}`;
-export const rate = (value) => (value >= 10 ? number(Math.round(value)) : value.toFixed(1));
+export function rate(value) {
+  if (value > 0 && value < 0.1) return `${+value.toPrecision(1)}`;
+  return value >= 10 ? number(Math.round(value)) : value.toFixed(1);
+}
 // One score, or the lowest and the highest of several.
 export const scores = ([low, high] = []) =>
   high > low ? `${score(low)} to ${score(high)}` : score(low);
@@ -305,7 +316,7 @@ export function HighlightedText({ text: written, why = [] }) {
     const part = parts.get(piece.toLowerCase()) ?? 0;
     if (Math.abs(part) < top / 20 || STOP_WORDS.has(piece.toLowerCase())) return piece;
     const kind = part < 0 ? "cold" : `lamp${Math.min(3, Math.floor((part / top) * 4))}`;
-    return html`<mark class=${kind} title=${part.toFixed(3)}>${piece}</mark>`;
+    return html`<mark class=${kind} title=${score(part)}>${piece}</mark>`;
   };
   const pieces = [];
   let end = 0;

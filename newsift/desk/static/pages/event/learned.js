@@ -178,8 +178,9 @@ function Words({ creation: { gained, lost } }) {
   const most = Math.max(1e-6, ...[...gained, ...lost].map(([, change]) => Math.abs(change)));
   const row = ([word, change]) => {
     const size = Math.abs(change);
+    const sign = size < 0.0005 ? "" : change > 0 ? "+" : "−";
     return html`<li>${quoted(word)}
-      ${" "}<span class="quiet">${change > 0 ? "+" : "−"}${size.toFixed(3)}</span>
+      ${" "}<span class="quiet">${sign}${size.toFixed(3)}</span>
       <span class="size" style=${{ width: `${(100 * size) / most}%` }}></span></li>`;
   };
   const list = (kind, words) =>

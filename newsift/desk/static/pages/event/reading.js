@@ -1,11 +1,12 @@
 // The desk's figures at any threshold.
-import { number, plural, rate } from "/lib/ui.js";
+import { number, percent, plural, rate } from "/lib/ui.js";
 
 export const STEP = 0.001;
 export const snap = (score) => Math.round(score / STEP) * STEP;
 export const inRange = (score) => Math.min(Math.max(snap(score), STEP), 1);
 const NO_LABELS = { on: 0, off: 0, unsure: 0, random_labels: 0, share: null, recall: null };
-const wholePercent = (share) => `${Math.round(100 * share)} %`;
+const LEAST_SHOWN = 0.01; // of 1,000 everyday posts
+const wholePercent = (share) => percent(share, 0);
 
 // A value between two edges of the histogram; null where one of them is unknown.
 function interpolate({ edges }, values, score) {
@@ -78,7 +79,7 @@ export function changeWords(data, score) {
 }
 
 export function backgroundWords(data, { background }) {
-  const least = 1000 / data.background_posts;
+  const least = Math.max(1000 / data.background_posts, LEAST_SHOWN);
   if (background < least) return `fewer than ${least.toFixed(2)}`;
   return background.toFixed(background >= 10 ? 0 : 2);
 }
