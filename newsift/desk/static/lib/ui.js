@@ -23,6 +23,8 @@ export function rate(value) {
   if (value > 0 && value < 0.1) return `${+value.toPrecision(1)}`;
   return value >= 10 ? number(Math.round(value)) : value.toFixed(1);
 }
+// Where the last page begins.
+export const lastPage = (total, size) => Math.max(0, Math.ceil(total / size) - 1) * size;
 // One score, or the lowest and the highest of several.
 export const scores = ([low, high] = []) =>
   high > low ? `${score(low)} to ${score(high)}` : score(low);
@@ -63,10 +65,11 @@ function pageOf(address) {
   }
 }
 
-export function ExternalLink({ href, children }) {
+export function ExternalLink({ href, children, ...rest }) {
   const page = pageOf(href);
   if (!page) return html`<span>${children}</span>`;
-  return html`<a href=${page.href} target="_blank" rel="noopener noreferrer nofollow">${children}</a>`;
+  return html`<a href=${page.href} target="_blank" rel="noopener noreferrer nofollow" ...${rest}>
+    ${children}</a>`;
 }
 
 const MAX_PATH_CHARS = 60;

@@ -1,8 +1,8 @@
 // All events: their thresholds, matches of the last day, and refused seeds.
-import { html, useRef, useState } from "/vendor/preact.js";
+import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
-import { ErrorText, eventAddress, LoadingText, LoadStatus, number, paragraph } from "/lib/ui.js";
-import { percent, plural, rate, scores, Time } from "/lib/ui.js";
+import { ErrorText, eventAddress, lastPage, LoadingText, LoadStatus, number } from "/lib/ui.js";
+import { paragraph, percent, plural, rate, scores, Time } from "/lib/ui.js";
 
 const REFRESH_MS = 2000;
 const PAGE = 50;
@@ -23,6 +23,8 @@ export default function Events({ session }) {
   const [answer, error] = useAnswer("/api/events", { text, skip }, PARTS, REFRESH_MS);
   const last = useRef();
   const isLong = useRef(false);
+  const isBeyond = skip > 0 && answer && skip >= answer.total; // There are fewer by now.
+  useEffect(() => void (isBeyond && setSkip(lastPage(answer.total, PAGE))), [isBeyond]);
   if (answer) last.current = answer;
   const data = last.current;
   if (!data) return html`<h1>Events</h1><${LoadStatus} error=${error} />`;
@@ -50,7 +52,7 @@ export default function Events({ session }) {
     ${paragraph("refused", data.error && `Not up to date: ${data.error}`)}
     ${isLong.current && find}
     <ul class="plain events">${data.events.map(row)}</ul>
-    ${!data.events.length && html`<${Empty} data=${data} text=${text} />`}
+    ${!data.total && html`<${Empty} data=${data} text=${text} />`}
     ${(skip > 0 || data.total > skip + PAGE) && pages}
     <${RefusedSeeds} data=${data} />
     ${data.events.length > 0 && paragraph("quiet", since)}`;

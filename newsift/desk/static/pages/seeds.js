@@ -208,20 +208,27 @@ function changeOf(name, value) {
   return name === "expires_at" && !value.trim() ? null : value.trim();
 }
 
+// Without whether it is paused: that takes nothing from what is typed.
+const contentOf = (row) => JSON.stringify([fieldsOf(row), row.text, row.url]);
+
 // The fields of a seed; what was typed stays when another person changes the seed.
 function Settings({ row }) {
   const [{ etag, fields }, setState] = useState({ etag: row.etag, fields: fieldsOf(row) });
-  const [before, setBefore] = useState(fieldsOf(row));
+  const [base, setBase] = useState(row); // when the fields were taken of it
+  const before = fieldsOf(base);
   const [list] = useAnswer("/api/seeds", { most: 0 });
   const changed = Object.keys(fields).filter(
     (name) => String(fields[name]) !== String(before[name]),
   );
   const take = () => {
-    setBefore(fieldsOf(row));
+    setBase(row);
     setState({ etag: row.etag, fields: fieldsOf(row) });
   };
+  const isSame = contentOf(row) === contentOf(base);
   useEffect(() => {
-    if (row.etag !== etag && !changed.length) take();
+    if (row.etag === etag) return;
+    if (!changed.length) take();
+    else if (isSame) setState({ etag: row.etag, fields });
   }, [row.etag, etag]);
   const field = fieldInputs(fields, (next) => setState({ etag, fields: next }));
   const save = async () => {
@@ -236,13 +243,13 @@ function Settings({ row }) {
   const conflict = html`Somebody has changed this seed since you began.
     ${" "}<${Button} run=${take}>Show it as it is now<//>`;
   return html`<form class="card form" onSubmit=${(event) => event.preventDefault()}>
-    ${paragraph("refused", row.etag !== etag && changed.length > 0 && conflict, "alert")}
+    ${paragraph("refused", row.etag !== etag && !isSame && changed.length > 0 && conflict, "alert")}
     <${EventNames} names=${list?.events} />
     <div class="fields">
       <${Field} label="Title" note="another title makes another version">
         <input maxlength="1024" ...${field("title")} /><//>
       <${Field} label="Event"><input list="events" maxlength="240" ...${field("event")} /><//>
-      <${Field} label="Threshold" note=${defaultThreshold()}>
+      <${Field} label="Threshold" note=${defaultThreshold(null, row.configured)}>
         <input inputmode="decimal" ...${field("threshold")} /><//>
       <${Field} label="Ends" note=${ENDS_NOTE}><input maxlength="64" ...${field("expires_at")} /><//>
     </div>

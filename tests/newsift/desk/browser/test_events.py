@@ -1,3 +1,5 @@
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -91,6 +93,50 @@ def test_cards_and_links_are_shown_and_lead_only_to_pages_of_the_web(
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("With a link to the story").check()
     expect(page.locator("article")).to_have_count(1)
+
+
+def test_a_page_beyond_the_end_goes_back_to_the_last_one(window: Window, place: Place) -> None:
+    place.send("matches", (None, record("1", 0.5)))
+
+    def shrink(name: str) -> Callable[[Route], None]:
+        def answer(route: Route) -> None:
+            response = route.fetch()
+            content = response.json()
+            is_beyond = "skip=50" in route.request.url
+            content["answer"] |= {"total": 40, name: []} if is_beyond else {"total": 60}
+            route.fulfill(response=response, json=content)
+
+        return answer
+
+    page = window.page
+    page.route("**/api/events?*", shrink("events"))
+    page.route("**/api/matches?*", shrink("stories"))
+    for where, later, earlier in (("", "After", "Before"), ("event/ferry", "Older", "Newer")):
+        window.open(where)
+        with page.expect_response("**skip=50**"):
+            press(page, later)
+        expect(page.get_by_role("button", name=earlier)).to_be_disabled()
+        expect(page.get_by_text("ferry").first).to_be_visible()
+        expect(page.get_by_role("main")).not_to_contain_text(re.compile("No event|has matched"))
+
+
+def test_o_opens_the_post_itself_or_nothing(window: Window, place: Place) -> None:
+    card = {"url": "https://stranger.example/f", "title": "The ferry burns", "description": ""}
+    for name, more in (("1", {}), ("2", {"url": "https://social.example/2"})):
+        row = record(name, 0.5, group=name)
+        row["post"] |= {"card": card} | more
+        place.send("matches", (None, row))
+    page = window.open("event/ferry")
+    cards = page.locator("article")
+    expect(cards).to_have_count(2)
+    page.evaluate("""() => addEventListener("click", (event) => {
+      event.preventDefault();
+      (window.opened ??= []).push(event.target.closest("a").href);
+    })""")
+    for each in cards.all():
+        each.focus()
+        page.keyboard.press("o")
+    assert page.evaluate("window.opened") == ["https://social.example/2"]
 
 
 def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
@@ -272,6 +318,28 @@ def test_the_second_of_two_changes_is_refused(windows: MakeWindow, place: Place)
     assert latest(place)[TITLE]["event"] == "hers"
     press(pages[1], "Show it as it is now")
     expect(pages[1].get_by_label("Event")).to_have_value("hers")
+
+
+def test_a_pause_of_ones_own_keeps_what_is_typed(window: Window, place: Place) -> None:
+    add(place, "fire")
+    page = window.open("seeds/seed/fire")
+    page.get_by_label("Title").fill("Another title")
+    press(page, "Pause")
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    expect(page.get_by_text("Somebody has changed this seed")).to_have_count(0)
+    expect(page.get_by_label("Title")).to_have_value("Another title")
+    press(page, "Save")
+    expect(page.get_by_role("heading", name="Another title")).to_be_visible()
+    assert latest(place)["Another title"]["paused"] is True
+
+
+def test_the_threshold_of_a_seed_without_one_is_the_configured_one(
+    place: Place, window: Window
+) -> None:
+    add(place, "fire")
+    window.enter(place.desk(NEWSIFT_MATCHING__THRESHOLD="0.4").address)
+    window.open("seeds/seed/fire")
+    expect(window.page.get_by_text("nothing: 0.4 (matching.threshold)")).to_be_visible()
 
 
 def test_a_read_only_desk_offers_no_action(place: Place, window: Window) -> None:

@@ -2,8 +2,8 @@
 import { html, useEffect, useMemo, useRef, useState } from "/vendor/preact.js";
 import { download, useAnswer, userName } from "/lib/api.js";
 import { enqueue } from "/lib/outbox.js";
-import { Attachments, Button, eventAddress, ExternalLink, HighlightedText, LoadStatus } from "/lib/ui.js";
-import { notify, number, paragraph, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
+import { Attachments, Button, eventAddress, ExternalLink, HighlightedText, lastPage } from "/lib/ui.js";
+import { LoadStatus, notify, number, paragraph, plural, score, Select, Table, Time, useKeys } from "/lib/ui.js";
 
 const STORIES_PER_PAGE = 50;
 const REFRESH_MS = 500;
@@ -59,7 +59,8 @@ function useCardKeys(list) {
     const at = cards.indexOf(activeCard());
     cards[Math.max(0, Math.min(cards.length - 1, at + by))]?.focus();
   };
-  const open = (event) => event.repeat || activeCard()?.querySelector("a[target]")?.click();
+  const own = ":scope > .line a[data-own]"; // Copies and link cards have links of others.
+  const open = (event) => event.repeat || activeCard()?.querySelector(own)?.click();
   return { j: () => step(1), k: () => step(-1), o: open };
 }
 
@@ -111,6 +112,11 @@ export default function Matches({ event, session, filters: inAddress }) {
   const toggle = () => (hold ? resume() : stop("pause"));
   const filter = (next) => location.replace(addressOf(event, next));
   useEffect(() => setHold(null), [filters]);
+  const isBeyond = hold?.skip > 0 && data?.skip === hold.skip && hold.skip >= data.total;
+  useEffect(
+    () => void (isBeyond && setHold({ ...hold, skip: lastPage(data.total, STORIES_PER_PAGE) })),
+    [isBeyond],
+  );
   changed.current = (above) => (above ? hold?.by === "scroll" && setHold(null) : stop("scroll"));
   useVisible(top, changed);
   useKeys({ ...useCardKeys(list), ...useLabelKeys(event, stories, session), p: toggle });
@@ -149,7 +155,7 @@ function Count({ data, count }) {
 }
 
 function Nothing({ data, filtered, isFile }) {
-  if (data.newer) return null;
+  if (data.newer || data.total) return null;
   if (filtered) return paragraph("card", "No match passes these filters. Remove one.");
   if (!data.ready) return paragraph("card", "The matches are being read.");
   if (isFile) return paragraph("card", "No post of the file matches, of those compared so far.");
@@ -315,7 +321,7 @@ function Post({ post, whole, toggle, children }) {
         ${post.lang && ` · ${post.lang}`}</span>
       ${post.link && html`<span class="badge" title="It matches at any score.">links to the story</span>`}
       ${!post.new && html`<span class="quiet">repeats a post</span>`}
-      ${post.url && html`<${ExternalLink} href=${post.url}>open<//>`}
+      ${post.url && html`<${ExternalLink} href=${post.url} data-own>open<//>`}
       ${children}</div>
     <div class="extras"><${Attachments} post=${post} /></div></div>`;
 }
