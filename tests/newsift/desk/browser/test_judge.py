@@ -1,3 +1,5 @@
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -221,6 +223,70 @@ def test_posts_are_drawn_labelled_and_counted(window: Window, place: Place) -> N
     page = window.open("event/storm/scores")
     expect(page.get_by_text("2 of 40 drawn posts are labelled").first).to_be_visible()
     expect(page.get_by_text("An upper end needs 8 more labels")).to_be_visible()
+
+
+def test_the_focus_stays_while_a_queue_is_drawn_or_answers_are_saved(
+    window: Window, place: Place
+) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    window.page.route("**/api/judge/answer", hold)
+    page = judging(window, "ann")
+    on = page.locator(".answers .on")
+    on.focus()
+    with page.expect_request("**/api/judge/answer"):
+        page.keyboard.press("Enter")
+    expect_post(page, ORDER[1])
+    page.keyboard.press("Enter")  # This answer waits for the first,
+    expect(page.get_by_text("Saving …", exact=True)).to_be_visible()
+    page.keyboard.press("Enter")  # and nobody has seen the next post.
+    held[0].continue_()
+    expect_post(page, ORDER[2])
+    expect(page.get_by_text("2 labels of yours")).to_be_visible()
+    expect(on).to_be_focused()
+    page.get_by_label("Matches drawn at random").focus()
+    kinds = {"learn": "Posts around the threshold", "count": "Posts drawn for a count"}
+    for kind, name in kinds.items():
+        with page.expect_response(f"**kind={kind}**"):
+            page.keyboard.press("ArrowDown")
+        expect(page.locator(".progress")).to_be_visible()
+        expect(page.get_by_label(name)).to_be_focused()
+    draw = page.get_by_role("combobox", name="Draw")
+    draw.focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_text("40 left of 40 drawn")).to_be_visible()
+    expect(draw).to_be_focused()
+
+
+def test_the_choice_of_a_goal_stays_open(window: Window, place: Place) -> None:
+    plan = {"at_best": 20, "for_all": 30, "usual": 40, "expected_share": 0.95}
+    result = {"threshold": None, "matches": 120, "labels": 3, "on": 3, "missing": 9, "plan": plan}
+    test = {
+        "profile": "v", "loading": False, "threshold": None, "promise": None, "stale": "",
+        "result": result, "missing": "9 more labels", "hourly": None,
+    }  # fmt: skip
+
+    def answer(route: Route) -> None:
+        asked = parse_qs(urlsplit(route.request.url).query)
+        goal = {name: float(asked.get(name, ["0.85"])[0]) for name in ("precision", "confidence")}
+        route.fulfill(json={"answer": test | goal})
+
+    window.page.route("**/api/judge/promise-test?*", answer)
+    page = judging(window, "ann")
+    page.get_by_text("Choose something else").click()
+    least = page.get_by_role("combobox", name="At least")
+    expect(least).to_have_value("0.85")
+    least.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_text("90 % on the event, 85 % sure")).to_be_visible()
+    expect(least).to_be_focused()
+    expect(least).to_have_value("0.9")
 
 
 def test_an_empty_queue_is_requested_again_after_an_error(window: Window, place: Place) -> None:

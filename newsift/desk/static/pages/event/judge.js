@@ -1,5 +1,5 @@
 // Judging in four steps: what the event is, what is to be proven, the posts, and what labels prove.
-import { html, useEffect, useState } from "/vendor/preact.js";
+import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer, userName } from "/lib/api.js";
 import { Attachments, Button, ErrorText, eventAddress, ExternalLink, Field } from "/lib/ui.js";
 import { HighlightedText, isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
@@ -34,8 +34,14 @@ export default function Judge({ event, session, articles, note }) {
   const question = { event, precision: goal?.[0], confidence: goal?.[1] };
   const parts = ["labels", "seeds"];
   const answer = useAnswer("/api/judge/promise-test", question, parts, TEST_REFRESH_MS);
-  const [test, error, again] = answer;
-  useEffect(() => setPost(null), [event, kind, by]);
+  const [latest, error, again] = answer;
+  const last = useRef(); // It stays while another goal is asked for, so that nothing loses the focus.
+  const test = (last.current = latest ?? last.current);
+  const [queueState, setQueueState] = useState(null); // The last one, while another queue is drawn.
+  useEffect(() => {
+    setPost(null);
+    setQueueState(null);
+  }, [event, kind, by]);
   const judgeAgain = (next) => {
     setPost(next);
     document.querySelector(".kinds")?.scrollIntoView({ block: "start" });
@@ -45,18 +51,21 @@ export default function Judge({ event, session, articles, note }) {
   const isCount = kind === "count";
   const days = WINDOWS.find(([each]) => isCount && each === plan.days) ?? WINDOWS[0];
   const when = session.is_file ? "the file" : `the last ${days[1]}`;
-  const kinds = html`${by === "somebody" && nameless}<${Kinds} kind=${kind} choose=${setKind} isFile=${session.is_file} />`;
   const planned = isCount ? plan : undefined;
   const choice = html`<${Plan} plan=${plan} choose=${setPlan} isFile=${session.is_file} />`;
-  const queue = html`<${Queue} key=${JSON.stringify([event, kind, by, goal, planned])} event=${event} kind=${kind}
-      by=${by} goal=${goal} plan=${planned} when=${when} kinds=${kinds} choice=${choice} again=${post}
-      leave=${() => setPost(null)} />`;
+  const judged = queueState && `${plural(queueState.judged, "label")} of yours`;
+  const queue = html`<${JudgeStep} state=${judged}>${by === "somebody" && nameless}
+    <${Kinds} kind=${kind} choose=${setKind} isFile=${session.is_file} />
+    ${isCount && queueState && !queueState.is_fixed && choice}
+    <${Queue} key=${JSON.stringify([event, kind, by, goal, planned])} event=${event} kind=${kind}
+      by=${by} goal=${goal} plan=${planned} when=${when} report=${setQueueState} again=${post}
+      leave=${() => setPost(null)} /><//>`;
   const readOnlyText = html`<${JudgeStep}><p class="refused">This desk only shows; open one that may
     change things to judge.</p><//>`;
   return html`<div class="judging">
     <div><${About} event=${event} articles=${articles} note=${note} isBegun=${test?.result?.labels > 0}
         isFixed=${session.read_only} />
-      <${Goal} event=${event} test=${test} error=${error} choose=${setGoal} session=${session} /></div>
+      <${Goal} event=${event} test=${test} error=${error} goal=${goal} choose=${setGoal} session=${session} /></div>
     <div>${session.read_only ? readOnlyText : queue}
       ${test?.profile && html`<${Proof} event=${event} test=${test} again=${again} session=${session} />`}
       <${Judges} event=${event} by=${by} judgeAgain=${session.read_only ? null : judgeAgain} /></div>
@@ -139,10 +148,14 @@ function Plan({ plan, choose, isFile }) {
 const JudgeStep = ({ state, children }) =>
   html`<${Step} number="3" title="Judge posts" state=${state}>${children}<//>`;
 
-function Queue({ event, kind, by, goal, plan, when, kinds, choice, again, leave }) {
+function Queue({ event, kind, by, goal, plan, when, report, again, leave }) {
   const queue = useQueue(event, kind, by, goal, plan);
   const { state } = queue;
+  useEffect(() => state && report(state), [state]);
   const post = again ?? queue.question;
+  const asked = useRef(); // It stays while answers are saved, and its buttons do nothing.
+  if (queue.question !== undefined) asked.current = queue.question;
+  const shown = post === undefined ? asked.current : post;
   const judge = (verdict) => {
     if (!again) return queue.answer(verdict);
     queue.correct(again, verdict);
@@ -155,32 +168,29 @@ function Queue({ event, kind, by, goal, plan, when, kinds, choice, again, leave 
   }
   useKeys(keys);
   if (queue.error && !state) {
-    return html`<${JudgeStep}>${kinds}<${ErrorText} error=${queue.error} />
-      <${Button} run=${queue.refresh}>Try again<//><//>`;
+    return html`<${ErrorText} error=${queue.error} />
+      <${Button} run=${queue.refresh}>Try again<//>`;
   }
   if (!state) {
-    return html`<${JudgeStep}>${kinds}
-      <${LoadingText} what=${`Drawing from the ${kind === "any" ? "posts" : "matches"} of ${when}`} /><//>`;
+    return html`<${LoadingText} what=${`Drawing from the ${kind === "any" ? "posts" : "matches"} of ${when}`} />`;
   }
   const last = state.undo ? ` (${state.undo.label})` : "";
   const what = html`${kind === "any" ? "Posts" : plural(state.matches, "match", "matches")} of ${when}, drawn
     ${" "}<${Time} at=${state.at} />`;
   const repeat = html`<p class="row"><b>Judge again</b> what you called ${again?.yours}
     <${Button} run=${leave}>Leave it <kbd>Esc</kbd><//></p>`;
-  return html`<${JudgeStep} state=${`${plural(state.judged, "label")} of yours`}>${kinds}
-    <${LoadStatus} answer=${state} error=${queue.error} />
-    ${!state.is_fixed && choice}
+  return html`<${LoadStatus} answer=${state} error=${queue.error} />
     <${Progress} queue=${queue} />
     ${queue.missed.map((entry) => html`<${Missed} queue=${queue} entry=${entry} event=${event} by=${by} />`)}
     ${again && repeat}
-    ${post && html`<${Card} post=${post} judge=${judge} />`}
+    ${shown && html`<${Card} post=${shown} judge=${judge} />`}
     ${post === null && html`<${NoQuestion} queue=${queue} when=${when} event=${plan && event} />`}
     ${post === undefined && html`<${LoadingText} what="Saving" />`}
     <div class="row">
       <${Button} run=${queue.undo} disabled=${!state.undo && !queue.waiting}>
         <kbd>z</kbd> Undo${last}<//>
       <span class="quiet">${!plan && what}</span>
-      ${!state.empty && post && !plan && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div><//>`;
+      ${!state.empty && post && !plan && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div>`;
 }
 
 const CURVE_WIDTH = 160;

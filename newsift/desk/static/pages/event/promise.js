@@ -5,13 +5,15 @@ import { Button, Confirm, ErrorText, LoadStatus, number, paragraph, percent } fr
 import { perform, plural, rate, score, Select, Step, Time } from "/lib/ui.js";
 import { Run } from "/pages/event/learned.js";
 
-const shares = (values) => values.map((each) => [each, percent(each)]);
-const PRECISIONS = shares([0.5, 0.6, 0.7, 0.8, 0.9, 0.95]);
-const CONFIDENCES = shares([0.8, 0.9, 0.95, 0.99]);
+const PRECISIONS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95];
+const CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
+// With the goal that there is, which may be of a command.
+const options = (values, own) =>
+  [...new Set([...values, own])].sort((a, b) => a - b).map((each) => [each, percent(each)]);
 const goalWords = ({ precision, confidence }) =>
   `${percent(precision)} on the event, ${percent(confidence)} sure`;
 
-export function Goal({ event, test, error, choose, session }) {
+export function Goal({ event, test, error, goal, choose, session }) {
   const first = html`<${FirstProfile} event=${event} session=${session} />`;
   const what = test ? "Reading the articles and their matches" : undefined;
   const isLoading = !test || test.loading;
@@ -19,15 +21,16 @@ export function Goal({ event, test, error, choose, session }) {
       state=${test?.profile ? goalWords(test) : test?.profile === null && !test.loading && "needs a profile"}>
     <${LoadStatus} answer=${!isLoading} error=${error} what=${what} />
     ${test?.profile === null && !test.loading && first}
-    ${test?.profile && html`<${Choice} test=${test} choose=${choose} />`}<//>`;
+    ${test?.profile && html`<${Choice} test=${test} chosen=${goal} choose=${choose} />`}<//>`;
 }
 
-function Choice({ test, choose }) {
-  const { precision, confidence, result } = test;
+function Choice({ test, chosen, choose }) {
+  const { result } = test;
+  const [precision, confidence] = chosen ?? [test.precision, test.confidence];
   const goal = html`<p class="row goal">
-    <${Select} label="At least" options=${PRECISIONS} value=${precision}
+    <${Select} label="At least" options=${options(PRECISIONS, precision)} value=${precision}
       set=${(text) => choose([+text, confidence])} /> of the matches are on the event, and I want
-    <${Select} label="to be" options=${CONFIDENCES} value=${confidence}
+    <${Select} label="to be" options=${options(CONFIDENCES, confidence)} value=${confidence}
       set=${(text) => choose([precision, +text])} /> sure.</p>`;
   const matches = plural(result.matches, "match", "matches");
   const { at_best: best, for_all: all, usual, expected_share: expected } = result.plan;
