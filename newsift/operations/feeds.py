@@ -14,7 +14,7 @@ import msgspec
 
 from encoder.errors import InputError
 from encoder.support.files import read_regular, state_folder, write_atomically
-from newsift.files.articles import extract_article
+from newsift.files.articles import MAX_TITLE_CHARS, extract_article
 from newsift.files.subprocesses import run_in_subprocess
 from newsift.operations.messages import format_counts, notify, notify_version
 from newsift.operations.seed_drafts import (
@@ -42,6 +42,7 @@ FIRST_RETRY_MS, MAX_RETRIES = HOUR_MS // 4, 6  # over 16 hours, as the pauses do
 NEVER = 2**53
 MIN_LINGER_MS = 14 * DAY_MS  # Older posts may arrive after a seed has expired.
 MAX_STATE_BYTES = 2**27
+MAX_ARTICLE_BYTES = 2**25  # of all; those with a seed stay, and are below MAX_STATE_BYTES
 VALIDATOR = re.compile(r"[\x20-\x7e]{1,1000}")
 NEW, CORRECTED, UNCHANGED = "new", "corrected", "unchanged"
 ALREADY_THERE, REFUSED = "there already", "refused"
@@ -106,13 +107,18 @@ class FeedState(msgspec.Struct):
                 article.seen_at, article.digest = now, entry.digest
             elif (at := min(entry.published_at or now, now)) + keep > now:
                 link = without_tracking(entry.link)
-                self.articles[name] = FollowedArticle(link, entry.title, at, entry.digest, now)
+                title = entry.title[:MAX_TITLE_CHARS]
+                self.articles[name] = FollowedArticle(link, title, at, entry.digest, now)
         remaining = [
             (name, article) for name, article in self.articles.items()
             if article.seen_at >= now - keep or article.seed is not None
         ]  # fmt: skip
         remaining.sort(key=lambda item: (item[1].seed is None, -item[1].seen_at))
-        self.articles = dict(remaining[:MAX_ARTICLES])
+        self.articles, left = {}, MAX_ARTICLE_BYTES
+        for name, article in remaining[:MAX_ARTICLES]:
+            left -= len(msgspec.json.encode([name, article]))
+            if left >= 0 or article.seed is not None:
+                self.articles[name] = article
 
     def due_articles(self, now: int, keep: int, most: int) -> list[FollowedArticle]:
         """The articles to read now, new ones first."""

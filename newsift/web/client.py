@@ -82,6 +82,7 @@ MAX_PAGE_BYTES = 5 * 2**20
 MAX_REDIRECTS = 5
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 PUBLIC_ADDRESS = "1.1.1.1"  # in the place of the address of a name that only the proxy resolves
+MAX_TARGET_CHARS = 8000  # of a redirect, as RFC 9110 recommends; errors name it
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # bytes in a header, as aiohttp decodes them
 MAX_CONTENT_TYPE_CHARS = 1000  # Message fails for a number of thousands of digits
 PAGE_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
@@ -130,6 +131,8 @@ class WebAnswer:
     def location(self) -> str | None:
         """The target of a redirect. Raises InputError if it is invalid."""
         location = self.headers.get("Location") if self.status in REDIRECT_STATUSES else None
+        if location and len(location) > MAX_TARGET_CHARS:
+            raise InputError(f"{self.url}: redirects to an address of {len(location):,} characters")
         try:
             return urljoin(self.url, NOT_UTF8.sub(_percent, location)) if location else None
         except ValueError as error:

@@ -164,6 +164,18 @@ def test_a_hostile_type_of_content_is_read(web: PoliteWeb, site: Site) -> None:
     assert (answer.body, answer.charset) == (b"text", "")
 
 
+def test_an_endless_target_of_a_redirect_is_refused_without_naming_it(
+    web: PoliteWeb, site: Site
+) -> None:
+    location = f"/{'a' * 40_000}"
+    site.replies |= {
+        "/robots.txt": robots(""), "/c": Reply(status=302, headers={"Location": location}),
+    }  # fmt: skip
+    with pytest.raises(InputError) as caught:
+        web.get(f"{site.url}/c")
+    assert len(str(caught.value)) < 200
+
+
 @pytest.mark.parametrize("parameter", [
     "charset*=a; charset*0=b", "charset=\xff\xc3\xa9", "charset=\xff\xe9", "charset*=a\0b''x",
 ])  # fmt: skip

@@ -5,20 +5,32 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from newsift.cli.options import configuration
-from newsift.operations.feeds import MIN_LINGER_MS, FeedState, Follower, FollowOptions
+from newsift.files.articles import MAX_TITLE_CHARS
+from newsift.operations.feeds import (
+    MAX_ARTICLES,
+    MAX_STATE_BYTES,
+    MIN_LINGER_MS,
+    FeedState,
+    FollowedArticle,
+    Follower,
+    FollowOptions,
+    read_feed_state,
+)
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.web.client import RequestLimits
-from newsift.web.feeds import PoliteWeb
+from newsift.web.feeds import Entry, PoliteWeb
 from tests.newsift.cli.seeds.news_site import feed, item, page, seeds_of
 from tests.worker.command_topics import SEEDS, Kafka
 from tests.worker.event_profiles import profile_value
 from tests.worker.fake_command import Command
 from tests.worker.fake_web_server import Reply, Site
 from worker.errors import BrokerError, ConflictError, RunError
+from worker.seeds.record import MAX_URL_CHARS
 
 HOUR = 3_600_000
 NAME = "fire-on-the-astrid"
@@ -276,6 +288,34 @@ def test_refuses_the_state_of_another_feed(once: Any, site: Site, tmp_path: Path
     assert once("--state", file).code == 2
     assert "a.test" in file.read_text()
     assert site.asked == []
+
+
+def test_the_state_of_a_feed_stays_readable(tmp_path: Path) -> None:
+    state, file, now = FeedState("https://a.test/feed"), tmp_path / "state.json", now_ms()
+    for first in range(0, MAX_ARTICLES, 1000):
+        links = (f"http://a.test/{first + n}" + '"' * 2000 for n in range(1000))
+        entries = [Entry(link, "\U0001f525" * 1024, None, f"{first}") for link in links]
+        state.note(entries, now + first, keep=HOUR)
+        seed = state.articles[f"a.test/{first}{'%22' * 2000}"]
+        seed.seed, seed.version = f"s{first}", "1"
+    file.write_bytes(msgspec.json.encode(state))
+    assert file.stat().st_size < MAX_STATE_BYTES // 2
+    assert read_feed_state(state.feed, file) == state
+    kept = state.articles.values()
+    assert {article.seed for article in kept} == {
+        None,
+        *(f"s{n}" for n in range(0, first + 1, 1000)),
+    }
+    assert sum(article.digest == f"{first}" for article in kept) == 1000  # as the feed lists them
+    assert {len(article.title) for article in kept} == {MAX_TITLE_CHARS}
+
+
+def test_seeds_alone_leave_the_state_readable() -> None:
+    """Every character that takes the most bytes where it stands, and no article that can go."""
+    at, digest, link = now_ms(), "0" * 12, '"' * MAX_URL_CHARS
+    article = FollowedArticle(link, "\U0001f525" * MAX_TITLE_CHARS, at, digest, at, seed='"' * 256)
+    size = len(msgspec.json.encode([f"a.test/{'%22' * MAX_URL_CHARS}", article]))
+    assert MAX_ARTICLES * (size + 100) < MAX_STATE_BYTES
 
 
 @pytest.fixture
