@@ -29,7 +29,8 @@ class WorkerAddress(msgspec.Struct, frozen=True):
     token: str = ""
 
     def proof(self, challenge: str) -> str:
-        return hmac.digest(self.token.encode(), challenge.encode(), "sha256").hex()
+        content = challenge.encode("utf-8", "surrogateescape")  # of a header, as it came
+        return hmac.digest(self.token.encode(), content, "sha256").hex()
 
 
 def write_address(address: str) -> WorkerAddress:

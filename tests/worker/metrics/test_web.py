@@ -1,4 +1,5 @@
 import asyncio
+import hmac
 import logging
 import resource
 import socket
@@ -16,6 +17,7 @@ from encoder.score.lexical import SparseRows
 from tests.worker.raw_http import Reply, read_all
 from worker.config import WebConfig
 from worker.errors import ConfigError
+from worker.metrics.address_file import read_addresses
 from worker.metrics.registry import Metrics
 from worker.metrics.visits import (
     MAX_CONNECTIONS,
@@ -355,8 +357,19 @@ async def test_the_host_header_is_checked_on_loopback(
         ("127.0.0.1", True), ("127.0.0.1:6066", True), ("localhost", True), ("LOCALHOST:1", True),
         ("[::1]:6066", True), ("127.8.9.1", True), ("", False), ("evil.example", False),
         ("127.0.0.1@evil.example", False), ("[::1", False), ("10.0.0.1", False),
-        ("localhost.evil.example", False), ("2130706433", False),
+        ("localhost.evil.example", False), ("2130706433", False), ("[::1]evil.example", False),
+        ("[::1]:80evil", False), ("127.0.0.1:80evil", False), ("127.0.0.1/a", False),
+        ("[127.0.0.1]evil", False), ("localhost:", True), ("::1", False),
     ],
 )  # fmt: skip
 def test_loopback_names(header: str, local: bool) -> None:
     assert names_loopback(header) is local
+
+
+async def test_a_challenge_is_proven_as_its_bytes_came() -> None:
+    async with serving() as web:
+        [worker] = [each for each in read_addresses() if each.address.endswith(f":{web.port}")]
+        head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nNewsift-Challenge: \xff\r\n\r\n"
+        reply = Reply.of(await ask(web, head))
+    expected = hmac.new(worker.token.encode(), b"\xff", "sha256").hexdigest()
+    assert (reply.status, reply.headers["newsift-proof"]) == (200, expected)
