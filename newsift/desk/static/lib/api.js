@@ -1,6 +1,8 @@
 // Requests to the desk, and the stream of its changes.
 import { useEffect, useRef, useState } from "/vendor/preact.js";
 
+const REQUEST_MS = 120_000; // Longer than the desk takes to answer anything.
+const SILENCE_MS = 40_000; // The desk sends its changes at least every 16 seconds.
 const RETRY_MS = 2000;
 const MAX_RETRY_MS = 30000;
 export const AWAY_STATUSES = [0, 502, 503]; // desk or broker does not answer
@@ -24,7 +26,7 @@ async function send(path, options) {
 }
 
 async function request(path, options) {
-  const response = await send(path, options);
+  const response = await send(path, { signal: AbortSignal.timeout(REQUEST_MS), ...options });
   const body = await response.json().catch(() => null); // null where the answer is cut off
   if (!body) throw new Refusal(0, NO_ANSWER);
   return body;
@@ -40,8 +42,9 @@ export async function read(path, question = {}) {
 }
 
 // Performs an action under the user's name; resolves to {answer, messages}.
-export async function act(path, question = {}) {
+export async function act(path, question = {}, options = {}) {
   return request(path, {
+    ...options,
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ by: userName(), ...question }),
@@ -116,6 +119,7 @@ let restarts = 0;
 let logins = 0;
 let silence = null; // Why the desk sends no changes.
 let source = null;
+let silenceTimer = 0;
 let listening = false;
 
 const announceChange = () => dispatchEvent(new Event("newsift-change"));
@@ -130,19 +134,36 @@ export const useSilence = () => useLatest("newsift-change", () => silence);
 // The number of times that another start of the desk has answered than before.
 export const useRestarts = () => useLatest("newsift-change", () => restarts);
 
+function stopListening() {
+  clearTimeout(silenceTimer);
+  source?.close();
+  source = null;
+}
+
+function expectChange() {
+  clearTimeout(silenceTimer);
+  silenceTimer = setTimeout(() => {
+    stopListening();
+    setSilence(NO_ANSWER);
+    listen();
+  }, SILENCE_MS);
+}
+
 export function listen() {
   listening = true;
   if (source || document.hidden) return;
   source = new EventSource("/api/changes");
+  expectChange();
   source.addEventListener("change", (event) => {
     if (start && event.lastEventId !== start) restarts += 1;
     start = event.lastEventId;
     numbers = JSON.parse(event.data);
+    expectChange();
     setSilence(null);
   });
   source.onerror = () => {
     if (source?.readyState !== EventSource.CLOSED) return setSilence(NO_ANSWER);
-    source = null;
+    stopListening();
     // Without a session this leads to the login.
     read("/api/session")
       .then(() => "not updated: too many pages are open", () => NO_ANSWER)
@@ -154,8 +175,7 @@ export function listen() {
 // A browser has six connections to a host for all tabs: a hidden tab closes its own.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && listening) return listen();
-  source?.close();
-  source = null;
+  stopListening();
 });
 
 // Requests an answer, and again when one of these parts changes: at most once in `intervalMs`

@@ -25,13 +25,14 @@ export function dropFiles(files) {
 let openDrafts = []; // They outlive a look at another page.
 addEventListener("beforeunload", (event) => openDrafts.length && event.preventDefault());
 
-const readArticles = async (question) => (await act("/api/seeds/read", question)).answer;
+const readArticles = async (question, options) =>
+  (await act("/api/seeds/read", question, options)).answer;
 
 async function readFile(file) {
   if (!file.size) throw new Error(`${file.name}: is empty`);
   if (file.size > MAX_FILE_BYTES)
     throw new Error(`${file.name}: is larger than 5.5 MiB; give smaller ones`);
-  return readArticles({ name: file.name, content: await base64(file) });
+  return readArticles({ name: file.name, content: await base64(file) }, { signal: null });
 }
 
 const toDraft = (article) => ({

@@ -6,6 +6,7 @@ import { LoadStatus, number, paragraph, percent, perform, plural, quoted } from 
 import { Table, Time, useDroppedFiles } from "/lib/ui.js";
 
 const PIECE_BYTES = 4 * 2 ** 20;
+const UPLOAD = { signal: null }; // A slow network may take its time.
 const ACCEPT = ".csv,.tsv,.tab,.json,.jsonl,.ndjson,.txt,.parquet,.gz,.zst";
 const ROLES = [
   ["text", "Text", "choose a column"],
@@ -28,7 +29,7 @@ async function upload(file, onShare) {
   const { answer: name } = await act("/api/projects/upload", { name: file.name, size: file.size });
   for (let offset = 0; offset < file.size; offset += PIECE_BYTES) {
     const content = await base64(file.slice(offset, offset + PIECE_BYTES));
-    await act("/api/projects/piece", { upload: name, offset, content });
+    await act("/api/projects/piece", { upload: name, offset, content }, UPLOAD);
     onShare(Math.min(1, (offset + PIECE_BYTES) / file.size));
   }
   return name;

@@ -194,6 +194,31 @@ def test_a_tab_that_was_hidden_shows_the_desk_that_was_started_meanwhile(
     expect(page.get_by_role("banner").get_by_text("read-only")).to_be_visible()
 
 
+def test_a_desk_that_hangs_is_noticed(window: Window) -> None:
+    page = window.page
+    page.clock.install()
+    page.route("**/api/changes", lambda _: None)
+    window.open("seeds")
+    page.clock.fast_forward("00:41")
+    silence = page.get_by_role("alert").get_by_text("the desk does not answer")
+    expect(silence).to_be_visible()
+    page.unroute("**/api/changes")
+    page.clock.fast_forward("00:41")
+    expect(silence).to_have_count(0)
+
+
+def test_a_request_that_is_never_answered_ends(window: Window) -> None:
+    page = window.page
+    page.add_init_script("""const own = AbortSignal.timeout.bind(AbortSignal);
+      AbortSignal.timeout = () => own(2000);""")
+    page.route("**/api/session", lambda _: None)
+    page.goto(window.url)
+    expect(page.get_by_text("the desk does not answer")).to_be_visible()
+    page.unroute("**/api/session")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Events")).to_be_visible()
+
+
 def test_a_page_beyond_the_limit_is_not_updated_until_another_is_closed(window: Window) -> None:
     window.bears("503")
     page = window.page
