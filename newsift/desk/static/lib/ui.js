@@ -190,6 +190,13 @@ export function Notices() {
   return html`<div class="news" role="status" aria-live="polite">${notices.map(line)}</div>`;
 }
 
+// Whether the component is still shown: what ends later must not lead away from another page.
+export function useMounted() {
+  const mounted = useRef(true);
+  useEffect(() => () => (mounted.current = false), []);
+  return mounted;
+}
+
 // Performs an action and notifies the result; resolves to undefined if it is refused.
 export async function perform(path, question, done) {
   try {

@@ -1,9 +1,9 @@
 // The projects of a desk, each made of a file of one's own; a new one, from a file to its columns.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
-import { act, base64, useAnswer } from "/lib/api.js";
+import { act, base64, useAnswer, useLatest } from "/lib/api.js";
 import { Button, Confirm, ConfirmButton, ErrorText, Field, LoadingText } from "/lib/ui.js";
-import { LoadStatus, number, paragraph, percent, perform, plural, quoted } from "/lib/ui.js";
-import { Table, Time, useDroppedFiles } from "/lib/ui.js";
+import { LoadStatus, notify, number, paragraph, percent, perform, plural, quoted } from "/lib/ui.js";
+import { Table, Time, useDroppedFiles, useMounted } from "/lib/ui.js";
 
 const PIECE_BYTES = 4 * 2 ** 20;
 const UPLOAD = { signal: null }; // A slow network may take its time.
@@ -19,7 +19,13 @@ const POST_HEADS = ["id", "time", "author", "link", "text"];
 const ENDINGS = /\.(csv|tsv|tab|json|jsonl|ndjson|txt|parquet)?(\.(gz|zst))?$/i;
 const OPTION = / \(--[^)]*\)/; // of a warning: what helps at the command line
 
-let wanted = null; // The project that this tab has opened: it is shown once it is open.
+let wanted = null; // The project that this page has opened: it is shown once it is open.
+let sent = null; // The file that this tab sends: {name, share}, and at the end its {upload}.
+
+function setSent(next) {
+  sent = next;
+  dispatchEvent(new Event("newsift-upload"));
+}
 
 const size = (bytes) =>
   bytes < 2 ** 20 ? `${number(Math.ceil(bytes / 2 ** 10))} KiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;
@@ -43,35 +49,44 @@ export default function Projects({ rest, session }) {
     wanted = null;
     location.hash = "#/";
   }, [isOpen]);
+  useEffect(() => () => (wanted = null), []);
   if (page === "new") return html`<${NewProject} key=${name} upload=${name} />`;
   return html`<${List} />`;
 }
 
 function List() {
   const [data, error] = useAnswer("/api/projects", {}, ["projects"]);
-  const [sent, setSent] = useState(null); // a file under way: its name and share
+  const under = useLatest("newsift-upload", () => sent);
   const [problem, setProblem] = useState(null);
+  const mounted = useMounted();
   const take = async ([file]) => {
     if (!file || sent) return;
     setProblem(null);
-    setSent([file.name, 0]);
+    setSent({ name: file.name, share: 0 });
     try {
-      const name = await upload(file, (share) => setSent([file.name, share]));
-      location.hash = `#/projects/new/${name}`;
+      const token = await upload(file, (share) => setSent({ name: file.name, share }));
+      setSent({ name: file.name, share: 1, upload: token });
+      if (!mounted.current) notify(`${file.name} is sent: its columns are to be chosen in Projects`);
     } catch (failure) {
-      setProblem(failure);
+      setSent(null);
+      if (mounted.current) setProblem(failure);
+      else notify(`${file.name}: ${failure.message}`, true);
     }
-    setSent(null);
   };
+  useEffect(() => {
+    if (!under?.upload) return;
+    setSent(null);
+    location.hash = `#/projects/new/${under.upload}`;
+  }, [under]);
   useDroppedFiles(take);
-  const state = sent && html`<${LoadingText} what=${`${sent[0]}: ${percent(sent[1])} sent`} />`;
+  const state = under && html`<${LoadingText} what=${`${under.name}: ${percent(under.share)} sent`} />`;
   const row = (each) => html`<${Row} key=${each.name} row=${each} data=${data} />`;
   return html`<h1>Projects</h1>
     <section class="card drop"><h2>A file of your own</h2>
       <p>Drop a table of posts anywhere on this page, or choose one: CSV, TSV, JSON lines, or an
         export that <code>newsift filter</code> reads. The desk keeps a copy on its own machine and
         sends it nowhere.</p>
-      <input type="file" aria-label="A file of your own" accept=${ACCEPT} disabled=${!!sent}
+      <input type="file" aria-label="A file of your own" accept=${ACCEPT} disabled=${!!under}
         onChange=${(event) => take([...event.target.files])} />
       <div role="status">${state}</div><${ErrorText} error=${problem} /></section>
     <${LoadStatus} answer=${data} error=${error} />
@@ -129,6 +144,7 @@ function NewProject({ upload: token }) {
   const [options, setOptions] = useState({});
   const [name, setName] = useState(null); // null: that of the file
   const [failure, setFailure] = useState(null);
+  const mounted = useMounted();
   const question = { upload: token, options: JSON.stringify(options) };
   const [answer, error] = useAnswer("/api/projects/preview", question);
   const last = useRef();
@@ -145,8 +161,9 @@ function NewProject({ upload: token }) {
   const create = async () => {
     setFailure(null);
     try {
-      const sent = { upload: token, name: title, options };
-      wanted = (await act("/api/projects/create", sent)).answer;
+      const made = await act("/api/projects/create", { upload: token, name: title, options });
+      if (!mounted.current) return;
+      wanted = made.answer;
       location.hash = "#/projects";
     } catch (refusal) {
       setFailure(refusal);
@@ -154,7 +171,7 @@ function NewProject({ upload: token }) {
   };
   const drop = async () => {
     await perform("/api/projects/drop", { upload: token });
-    location.hash = "#/projects";
+    if (mounted.current) location.hash = "#/projects";
   };
   const choice = ([role, label, none]) => html`<${Field} label=${label}>
     <select value=${shown.columns[role] ?? ""} onChange=${set(role)}>

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Button, Confirm, ConfirmButton, eventAddress, ExternalLink, Facts, Field } from "/lib/ui.js";
 import { fieldInputs, HighlightedText, isMissing, LoadStatus, notify, number } from "/lib/ui.js";
-import { paragraph, perform, plural, quoted, Time, useDroppedFiles } from "/lib/ui.js";
+import { paragraph, perform, plural, quoted, Time, useDroppedFiles, useMounted } from "/lib/ui.js";
 import { defaultThreshold, ENDS_NOTE, EventNames, heaviestWords } from "/lib/seeds.js";
 import { seedAddress, thresholdOf } from "/lib/seeds.js";
 import { Add, dropFiles } from "/pages/add.js";
@@ -168,7 +168,9 @@ const Ends = ({ at }) => (at ? html`<${Time} at=${at} />` : html`<span>never</sp
 function Seed({ id, session }) {
   const [row, error] = useAnswer("/api/seed", { id }, ["seeds"]);
   const mayChange = row && !session.read_only && !row.is_profile;
-  const remove = async () => (await removeSeed(row)) && (location.hash = "#/seeds");
+  const mounted = useMounted();
+  const remove = async () =>
+    (await removeSeed(row)) && mounted.current && (location.hash = "#/seeds");
   const pause = html`<${Button} run=${() => pauseSeed(row)}>
     ${row?.state === "paused" ? "Resume" : "Pause"}<//>`;
   const actions = () => html`<div class="row acts">${row.state !== "refused" && pause}

@@ -342,6 +342,21 @@ def test_the_threshold_of_a_seed_without_one_is_the_configured_one(
     expect(window.page.get_by_text("nothing: 0.4 (matching.threshold)")).to_be_visible()
 
 
+def test_a_removal_that_ends_later_does_not_lead_away(window: Window, place: Place) -> None:
+    add(place, "fire")
+    held: list[Route] = []
+    window.page.route("**/api/seeds/remove", lambda route: held.append(route))
+    page = window.open("seeds/seed/fire")
+    press(page, "Remove")
+    with page.expect_request("**/api/seeds/remove"):
+        press(page, "Remove it")
+    page.keyboard.press("Escape")
+    page = window.open("seeds/add")
+    held[0].continue_()
+    expect(page.get_by_text("fire is removed")).to_be_visible()
+    assert page.url.endswith("#/seeds/add")
+
+
 def test_a_read_only_desk_offers_no_action(place: Place, window: Window) -> None:
     add(place, "fire")
     window.enter(place.desk("--read-only").address)

@@ -1,10 +1,12 @@
 import csv
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
+from tests.broker.clients import until
 from tests.newsift.cli.events.ferry_event import ARTICLES, sample_posts
 from tests.newsift.desk.browser.browser_window import SETTLED_MS, Window
 from tests.newsift.desk.browser.test_every_page import NASTY, SMALL, barriers
@@ -94,6 +96,54 @@ def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Pa
     expect(page.get_by_text("ferry is deleted")).to_be_visible()
     assert [each.name for each in (tmp_path / "projects").iterdir()] == [".lock"]
     assert (tmp_path / "posts.csv").exists()
+
+
+def test_what_ends_later_does_not_lead_away_from_another_page(
+    window: Window, tmp_path: Path
+) -> None:
+    window.bears("409")  # an upload that there is not
+    held: list[Route] = []
+    window.page.route("**/api/projects/piece", lambda route: held.append(route))
+    page = window.open()
+    with page.expect_request("**/api/projects/piece"):
+        page.evaluate(DROP, ["posts.csv", a_table(tmp_path)])
+    page.goto(f"{window.url}#/projects/new/none")
+    back = page.get_by_role("link", name="All projects")
+    back.wait_for()
+    back.click()
+    expect(page.get_by_text("posts.csv: 0 % sent")).to_be_visible()
+    page.goto(f"{window.url}#/projects/new/none")
+    back.wait_for()
+    held[0].continue_()
+    expect(page.get_by_text("posts.csv is sent")).to_be_visible()
+    assert page.url.endswith("new/none")
+    back.click()
+    expect(page.get_by_role("heading", name="What is in posts.csv")).to_be_visible()
+
+
+def make(desk: DeskProcess, name: str) -> None:
+    content = b"text\na ferry burns\n"
+    token = desk.call("projects/upload", name=f"{name}.csv", size=len(content))
+    desk.call("projects/piece", upload=token, offset=0, content=b64encode(content).decode())
+    desk.call("projects/create", upload=token, name=name)
+    until(lambda: desk.call("session")["project"] == name)
+
+
+def test_a_project_that_opens_leads_nobody_away_who_has_gone_on(
+    window: Window, desk: DeskProcess
+) -> None:
+    window.bears("409")  # a page asks while its project closes
+    for name in ("one", "two"):
+        make(desk, name)
+    page = window.open("projects")
+    one = page.get_by_role("listitem", name="one")
+    one.get_by_role("button", name="Open").click()
+    page.get_by_role("link", name="Events", exact=True).click()
+    until(lambda: desk.call("session")["project"] == "one")
+    expect(page.get_by_role("link", name="Seeds")).to_be_visible()
+    page.get_by_role("link", name="Projects").click()
+    expect(one.get_by_text("Go to its events")).to_be_visible()
+    assert page.url.endswith("#/projects")
 
 
 @pytest.mark.parametrize("look", ["light", "dark"])
