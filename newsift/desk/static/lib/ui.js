@@ -241,13 +241,14 @@ export function Confirm({ title, yes, run, close, kind = "main", children }) {
       <${Button} kind=${kind} run=${confirm}>${yes}<//></p></dialog>`;
 }
 
-// A button that asks before its action runs; `text` is on it, `children` are in the dialog.
+// A button that asks before its action runs, as it was when asked: what has changed meanwhile is
+// refused by the desk. `text` is on it, `children` are in the dialog.
 export function ConfirmButton({ text, kind, title, yes, run, yesKind, children, ...rest }) {
-  const [open, setOpen] = useState(false);
-  const confirm = html`<${Confirm} title=${title} yes=${yes} run=${run} kind=${yesKind}
-    close=${() => setOpen(false)}>${children}<//>`;
-  return html`<button type="button" class=${kind} onClick=${() => setOpen(true)} ...${rest}>
-    ${text}</button>${open && confirm}`;
+  const [asked, setAsked] = useState(null); // the action
+  const confirm = html`<${Confirm} title=${title} yes=${yes} run=${asked} kind=${yesKind}
+    close=${() => setAsked(null)}>${children}<//>`;
+  return html`<button type="button" class=${kind} onClick=${() => setAsked(() => run)} ...${rest}>
+    ${text}</button>${asked && confirm}`;
 }
 
 // A labelled input, with a note below it.

@@ -342,6 +342,20 @@ def test_the_threshold_of_a_seed_without_one_is_the_configured_one(
     expect(window.page.get_by_text("nothing: 0.4 (matching.threshold)")).to_be_visible()
 
 
+def test_a_seed_that_was_changed_while_a_dialog_asked_is_not_removed(
+    window: Window, place: Place
+) -> None:
+    window.bears("409")
+    add(place, "fire")
+    page = window.open("seeds/seed/fire")
+    press(page, "Remove")
+    add(place, "fire", title="A ship burns")
+    expect(page.locator("h1")).to_have_text("A ship burns")
+    press(page, "Remove it")
+    expect(page.get_by_text("has been changed by somebody since you looked")).to_be_visible()
+    assert place.values("seeds")[-1]["title"] == "A ship burns"
+
+
 def test_a_removal_that_ends_later_does_not_lead_away(window: Window, place: Place) -> None:
     add(place, "fire")
     held: list[Route] = []
