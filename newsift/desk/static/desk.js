@@ -79,7 +79,10 @@ function FileState({ file }) {
 function Head({ page, session }) {
   const silence = useSilence();
   const [unsent, problem] = useUnsent();
-  const rename = (event) => setUserName(event.target.value.trim() || session.you);
+  const rename = ({ target }) => {
+    target.value = target.value.trim() || session.you; // The field shows what is in force.
+    setUserName(target.value);
+  };
   const link = ([name, [title]]) =>
     title && isShown(name, session) &&
     html`<a href=${`#/${name}`} aria-current=${page === name ? "page" : undefined}>${title}</a>`;

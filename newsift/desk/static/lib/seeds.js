@@ -16,11 +16,11 @@ export const seedAddress = (id) => `#/seeds/seed/${encodeURIComponent(id)}`;
 export const EventNames = ({ names = [] }) =>
   html`<datalist id="events">${names.map((name) => html`<option value=${name} />`)}</datalist>`;
 
-// Null for an empty field; the desk refuses a text that is not a number.
+// Null for an empty field; the desk refuses a text that is not a finite number.
 export function thresholdOf(text) {
   if (String(text).trim() === "") return null;
   const value = Number(String(text).replace(",", "."));
-  return Number.isNaN(value) ? text : value;
+  return Number.isFinite(value) ? value : text;
 }
 
 export const heaviestWords = (words) => {

@@ -226,19 +226,19 @@ export function Button({ run, children, kind = "", ...rest }) {
     aria-disabled=${busy} aria-busy=${busy}>${children}</button>`;
 }
 
-// A dialog that asks before something is done.
+// A dialog that asks before something is done; it stays open where `run` resolves to false.
 export function Confirm({ title, yes, run, close, kind = "main", children }) {
   const dialog = useRef();
   useEffect(() => dialog.current.showModal(), []);
   const confirm = async () => {
-    await run();
+    if ((await run()) === false) return;
     dialog.current?.close();
     close();
   };
   return html`<dialog ref=${dialog} onClose=${close} aria-labelledby="confirm">
-    <h2 id="confirm">${title}</h2>${children}
+    <form onSubmit=${(event) => event.preventDefault()}><h2 id="confirm">${title}</h2>${children}
     <p class="row"><${Button} run=${() => dialog.current.close()}>Cancel<//>
-      <${Button} kind=${kind} run=${confirm}>${yes}<//></p></dialog>`;
+      <${Button} type="submit" kind=${kind} run=${confirm}>${yes}<//></p></form></dialog>`;
 }
 
 // A button that asks before its action runs, as it was when asked: what has changed meanwhile is
@@ -284,15 +284,16 @@ export const Select = ({ label, value, options, set }) =>
 
 const TYPING = "input:not([type=radio], [type=checkbox]), textarea, select, [contenteditable]";
 
-// Keys that work while nobody types and no dialog is open: {"y": f}.
+// Keys that work while nobody types and no dialog is open, with Caps Lock too: {"y": f}.
 export function useKeys(keys) {
   // A layout effect: a key after the page has changed must mean what the page shows.
   useLayoutEffect(() => {
     const press = (event) => {
       if (event.target.closest(TYPING) || document.querySelector("dialog[open]")) return;
-      if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+      const run = keys[event.key] ?? keys[event.key.toLowerCase()];
+      if (event.ctrlKey || event.metaKey || event.altKey || !run) return;
       event.preventDefault();
-      keys[event.key](event);
+      run(event);
     };
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);

@@ -210,7 +210,7 @@ function Draft({ draft, event, configured, edit, drop }) {
       edit({ edits: isSame ? rest : { ...rest, [name]: value } });
     },
   });
-  const words = plural(text.trim().split(/\s+/).length, "word");
+  const words = plural(text.split(/\s+/).filter(Boolean).length, "word");
   const left = `${number(text.length - MAX_TEXT_CHARS)} letters more`;
   const link = html` · <${ExternalLink} href=${record.url}>${quoted(record.url)}<//>`;
   return html`<article class="card form" aria-label=${`Draft of ${source}`}>

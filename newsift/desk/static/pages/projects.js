@@ -131,11 +131,24 @@ function Row({ row, data }) {
 
 function Rename({ name }) {
   const [fresh, setFresh] = useState(null); // null: nobody renames it
-  const rename = () => perform("/api/projects/rename", { name, new: fresh }, "Renamed");
+  const [problem, setProblem] = useState(null);
+  const rename = async () => {
+    try {
+      await act("/api/projects/rename", { name, new: fresh });
+      notify("Renamed");
+    } catch (refusal) {
+      setProblem(refusal);
+      return false;
+    }
+  };
+  const begin = () => {
+    setProblem(null);
+    setFresh(name);
+  };
   const dialog = html`<${Confirm} title=${`Rename ${name}`} yes="Rename" run=${rename}
     close=${() => setFresh(null)}><${Field} label="New name"><input maxlength="80" value=${fresh}
-      onInput=${(event) => setFresh(event.target.value)} /><//><//>`;
-  return html`<button type="button" aria-label=${`Rename ${name}`} onClick=${() => setFresh(name)}>
+      onInput=${(event) => setFresh(event.target.value)} /><//><${ErrorText} error=${problem} /><//>`;
+  return html`<button type="button" aria-label=${`Rename ${name}`} onClick=${begin}>
     Rename</button>${fresh !== null && dialog}`;
 }
 
@@ -224,6 +237,6 @@ function LeftOut({ shown, isLate }) {
       ${isLate && html`<${LoadingText} what="Reading again" />`}</p>
     <ul>${line(without_text > 0 && `${plural(without_text, "row")} without text`)}
       ${line(bad > 0 && `${plural(bad, "row")} that cannot be read, such as ${bad_example}`)}
-      ${line(other > 0 && `${plural(other, "row")} that are no posts, such as deletions`)}
+      ${line(other > 0 && `${plural(other, "row that is no post", "rows that are no posts")}, such as deletions`)}
       ${warnings.map((text) => line(text.replace(OPTION, "")))}</ul></section>`;
 }

@@ -160,6 +160,8 @@ def test_the_last_of_two_labels_counts(window: Window, place: Place) -> None:
     expect(page.get_by_text("labelled: on")).to_be_visible()
     expect(page.get_by_text("labelled: off")).to_be_visible()
     assert place.values("labels")[-1]["label"] == "off"
+    page.keyboard.press("Y")  # with Caps Lock
+    expect(page.get_by_text("on: ")).to_be_visible()
 
 
 def test_a_label_of_a_match_outlives_a_session_and_a_look_at_another_page(
@@ -318,6 +320,31 @@ def test_the_second_of_two_changes_is_refused(windows: MakeWindow, place: Place)
     assert latest(place)[TITLE]["event"] == "hers"
     press(pages[1], "Show it as it is now")
     expect(pages[1].get_by_label("Event")).to_have_value("hers")
+
+
+def test_a_threshold_that_is_no_score_is_refused(window: Window, place: Place) -> None:
+    add(place, "fire")
+    page = window.open("seeds/seed/fire")
+    page.get_by_label("Threshold").fill("Infinity")
+    press(page, "Save")
+    expect(page.get_by_text("threshold: give a score above 0")).to_be_visible()
+
+
+def test_one_and_none_are_counted_in_words(window: Window, place: Place) -> None:
+    window.bears("409")  # the draft without a text
+    near = {"id": "1", "platform": "plain", "text": "rain", "score": 0.2, "why": [], "label": None}
+    answer = {"count": 1, "messages": [], "near": [near]}
+    window.page.route("**/api/scores/near?*", lambda route: route.fulfill(json={"answer": answer}))
+    place.send("matches", (None, record("1", 0.5)))
+    page = window.open("event/ferry/scores")
+    expect(page.get_by_text("1 post came near")).to_be_visible()
+    page = window.open("seeds/add")
+    page.get_by_label("Paste a text").fill("A ferry burns")
+    press(page, "Read the text")
+    expect(page.get_by_text("3 words")).to_be_visible()
+    page.get_by_text("Change the text").click()
+    page.get_by_role("textbox", name="Text").fill("")
+    expect(page.get_by_text("· 0 words ·")).to_be_visible()
 
 
 def test_a_pause_of_ones_own_keeps_what_is_typed(window: Window, place: Place) -> None:

@@ -69,6 +69,12 @@ def paste(page: Page, name: str) -> None:
     page.get_by_role("button", name="Read the text").click()
 
 
+def rename(page: Page, name: str, fresh: str) -> None:
+    page.get_by_role("button", name=f"Rename {name}").click(timeout=SETTLED_MS)
+    page.get_by_label("New name").fill(fresh)
+    page.get_by_label("New name").press("Enter")
+
+
 def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Path) -> None:
     window.bears("409")  # the name that is refused
     page = window.open()
@@ -78,7 +84,8 @@ def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Pa
     page.get_by_role("link", name="Add the first seed").click(timeout=SETTLED_MS)
     page.get_by_role("link", name="Add an article").click()
     paste(page, "fire")
-    expect(page.get_by_text("There is no post of the file to try")).to_be_visible()
+    nothing = page.get_by_text("There is no post of the file to try")
+    expect(nothing).to_be_visible(timeout=SETTLED_MS)  # once the model is loaded
     page.get_by_label("Event").fill("ferry")
     page.get_by_role("button", name="Publish 1 seed").click()
     expect(page.get_by_text("it is on the topic")).to_be_visible()
@@ -90,6 +97,12 @@ def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Pa
     page.get_by_role("button", name="Start over").click()
     page.get_by_role("link", name="Projects").click()
     page.get_by_role("button", name="Close").click()
+    rename(page, "ferry", "../boat")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("without /")
+    expect(page.get_by_label("New name")).to_have_value("../boat")
+    page.get_by_role("button", name="Cancel").click()
+    rename(page, "ferry", "boat")
+    rename(page, "boat", "ferry")
     page.get_by_role("button", name="Delete ferry").click(timeout=SETTLED_MS)
     expect(page.get_by_role("dialog")).to_contain_text("1 article or profile")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
@@ -144,6 +157,20 @@ def test_a_project_that_opens_leads_nobody_away_who_has_gone_on(
     page.get_by_role("link", name="Projects").click()
     expect(one.get_by_text("Go to its events")).to_be_visible()
     assert page.url.endswith("#/projects")
+
+
+def test_one_row_that_is_no_post_is_left_out(window: Window) -> None:
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        content = response.json()
+        content["answer"]["other"] = 1
+        route.fulfill(response=response, json=content)
+
+    window.page.route("**/api/projects/preview?*", answer)
+    page = window.open()
+    page.evaluate(DROP, ["posts.csv", "text,id\na ferry burns,1\n"])
+    left_out = page.get_by_role("status", name="What will be left out")
+    expect(left_out).to_contain_text("1 row that is no post, such as deletions")
 
 
 @pytest.mark.parametrize("look", ["light", "dark"])

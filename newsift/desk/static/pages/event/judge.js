@@ -162,9 +162,9 @@ function Queue({ event, kind, by, goal, plan, when, report, again, leave }) {
     leave();
   };
   const undo = (press) => press.repeat || queue.undo();
-  const keys = { z: undo, Z: undo, ...(again && { Escape: leave }) };
+  const keys = { z: undo, ...(again && { Escape: leave }) };
   for (const [key, verdict] of ANSWERS) {
-    keys[key] = keys[key.toUpperCase()] = (press) => post && !press.repeat && judge(verdict);
+    keys[key] = (press) => post && !press.repeat && judge(verdict);
   }
   useKeys(keys);
   if (queue.error && !state) {

@@ -155,7 +155,7 @@ function NearMisses({ event }) {
   const parts = ["matches", "seeds"];
   const [data, error] = useAnswer("/api/scores/near", { event }, parts, NEAR_REFRESH_MS);
   const reasons = data?.messages?.length ? `: ${data.messages.join("; ")}` : "";
-  const text = `${number(data?.count)} posts came near and did not match. The workers keep some of
+  const text = `${plural(data?.count, "post")} came near and did not match. The workers keep some of
     them, drawn at random; the newest are:`;
   const posts = data?.near?.map((post) => html`<${NearMiss} post=${post} />`);
   return html`<h2>Just below the threshold</h2>
