@@ -156,7 +156,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
   useEffect(() => {
     const timer = isLoading && setTimeout(check, LOADING_MS);
     return () => clearTimeout(timer);
-  }, [isLoading, drafts]);
+  }, [isLoading, drafts, version]);
   const isChecked = !error && drafts.every((draft) => draft.version === version);
   const isRefused = drafts.some((draft) => draft.check?.refused);
   const isDoubted = drafts.some((draft) => draft.check?.doubt);

@@ -347,6 +347,31 @@ def test_one_and_none_are_counted_in_words(window: Window, place: Place) -> None
     expect(page.get_by_text("· 0 words ·")).to_be_visible()
 
 
+def test_a_draft_that_is_edited_while_the_model_is_loaded_is_checked(window: Window) -> None:
+    checks: list[Route] = []
+
+    def answer(route: Route) -> None:
+        checks.append(route)
+        if len(checks) != 2:  # the second one is slow
+            response = route.fetch()
+            content = response.json()
+            content["answer"][0]["loading"] = len(checks) == 1
+            route.fulfill(response=response, json=content)
+
+    window.page.route("**/api/seeds/check", answer)
+    page = window.open("seeds/add")
+    page.get_by_label("Paste a text").fill(f"# {TITLE}\n\n{TEXT}")
+    press(page, "Read the text")
+    publish = page.get_by_role("button", name="Publish 1 seed")
+    expect(publish).to_be_enabled()
+    with page.expect_request("**/api/seeds/check"):
+        page.get_by_label("Event").fill("ferry")
+    with page.expect_request("**/api/seeds/check"):  # again, as the model was being loaded
+        expect(publish).to_be_disabled()
+    checks[1].continue_()
+    expect(publish).to_be_enabled()
+
+
 def test_a_pause_of_ones_own_keeps_what_is_typed(window: Window, place: Place) -> None:
     add(place, "fire")
     page = window.open("seeds/seed/fire")
