@@ -170,7 +170,9 @@ def test_a_refused_answer_is_corrected_for_its_own_event(
     page = judging(window, "ada")
     with page.expect_request("**/api/judge/answer") as sent:
         page.keyboard.press("y")
-    desk.call("judge/answer", **sent.value.post_data_json | {"verdict": "off"})  # in another tab
+    answer = sent.value.post_data_json
+    assert answer
+    desk.call("judge/answer", **answer | {"verdict": "off"})  # in another tab
     window.open("event/calm/judge")
     expect(page.get_by_text("no post of the last 24 hours has matched")).to_be_visible()
     held[0].continue_()
