@@ -39,6 +39,7 @@ from newsift.statistics.labels import (
 )
 from newsift.statistics.queues import (
     AnyQueue,
+    Candidate,
     CertifyQueue,
     LearnQueue,
     Question,
@@ -194,45 +195,60 @@ def freeze_queue(
     """The queue of these matches, without deleted posts that the judge has not answered.
 
     A promise is of one profile: matches of another one than the newest, or of the seeds, are left
-    out. A draw that was begun is gone on with: another one is another test. Near misses are asked
-    of the workers.
+    out. Near misses are asked of the workers.
     """
     newest = newest_profile(rows)
-    matches = {row.post_id: row for row in rows if row.profile == newest}
+    matches = [row for row in rows if row.profile == newest]
     if left := len(rows) - len(matches):
         notify(f"matches left out: {left:,}, by other seeds or another profile than the newest")
-    current = current_queue(labels, matches, newest[1])
-    nonce = current.nonce if current else request.nonce
-    own = [label for label in labels if label.by == request.by]
-    if request.kind == "certify":  # where labels that were given prove nothing
-        own = [label for label in own if label.drawn != "given"]
-    answered = {label.post_id for label in own}
-    candidates = [row for row in matches.values() if not row.is_deleted or row.post_id in answered]
+    current = current_queue(labels, {row.post_id for row in matches}, newest[1])
     if request.kind == "certify":
-        goal = request.goal or chosen_goal(labels)
-        if current is not None and goes_on(current, labels, request):
-            draw = structs.replace(current, goal=goal)
-            candidates = rows_of_draw(candidates, draw)
-        else:
-            candidates = [row for row in candidates if row.stored >= request.start]
-            times = [row.came for row in candidates] or [0]
-            draw = QueueName(nonce, rfc3339(max(times)), goal)
-            if version := newest[1]:
-                since, test = rfc3339(min(times)), next_test(profile, labels)
-                draw = structs.replace(draw, since=since, profile=version, test=test)
-        target = PromiseTarget.of_draw(draw, profile, labels, goal)
-        proven = target.promised_from(profile) if request.is_file else None
-        queue = CertifyQueue(candidates, target.precision, target.test_confidence, draw, proven)
-        if target.test > 1:
-            least = plural(queue.plan().at_best, "label")
-            notify(f"draw {target.test:,} of this event: a promise takes {least} at best")
-        return FrozenQueue(queue, matches)
+        return _freeze_draw(request, matches, current, labels, profile)
     answers = request_near_answers(config, request.event, lambda: cluster.cluster_id)
-    thresholds = [row.threshold for row in matches.values()][-1:]
+    thresholds = [row.threshold for row in matches][-1:]
     thresholds += [answer.threshold for answer in answers if answer.edges]
     deleted = read_deletions(cluster, config)
     near = [post for post in merge_near_candidates(answers) if post.post_id not in deleted]
-    return FrozenQueue(LearnQueue([*candidates, *near], (thresholds or [0.0])[0], nonce), matches)
+    candidates: list[Candidate] = [*_still_asked(matches, request, labels), *near]
+    nonce = current.nonce if current else request.nonce
+    queue = LearnQueue(candidates, (thresholds or [0.0])[0], nonce)
+    return FrozenQueue(queue, {row.post_id: row for row in matches})
+
+
+def _freeze_draw(
+    request: QueueRequest, matches: Sequence[MatchRow], current: QueueName | None,
+    labels: Sequence[Label], profile: Profile | None,
+) -> FrozenQueue:  # fmt: skip
+    """A draw that was begun is gone on with: another one is another test."""
+    goal = request.goal or chosen_goal(labels)
+    if current is not None and goes_on(current, labels, request):
+        draw, drawn = structs.replace(current, goal=goal), rows_of_draw(matches, current)
+    else:
+        drawn = [row for row in matches if row.stored >= request.start]
+        times = [row.came for row in drawn] or [0]
+        draw = QueueName(current.nonce if current else request.nonce, rfc3339(max(times)), goal)
+        if drawn and (version := drawn[0].profile[1]):
+            since, test = rfc3339(min(times)), next_test(profile, labels)
+            draw = structs.replace(draw, since=since, profile=version, test=test)
+    target = PromiseTarget.of_draw(draw, profile, labels, goal)
+    proven = target.promised_from(profile) if request.is_file else None
+    candidates = _still_asked(drawn, request, labels)
+    queue = CertifyQueue(candidates, target.precision, target.test_confidence, draw, proven)
+    if target.test > 1:
+        least = plural(queue.plan().at_best, "label")
+        notify(f"draw {target.test:,} of this event: a promise takes {least} at best")
+    return FrozenQueue(queue, {row.post_id: row for row in drawn})
+
+
+def _still_asked(
+    rows: Iterable[MatchRow], request: QueueRequest, labels: Iterable[Label]
+) -> list[MatchRow]:
+    """Without the deleted posts that the judge has not answered; what was given proves nothing."""
+    answered = {
+        label.post_id for label in labels
+        if label.by == request.by and not (request.kind == "certify" and label.drawn == "given")
+    }  # fmt: skip
+    return [row for row in rows if not row.is_deleted or row.post_id in answered]
 
 
 def goes_on(draw: QueueName, labels: Iterable[Label], request: QueueRequest) -> bool:

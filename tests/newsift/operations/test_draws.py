@@ -84,6 +84,7 @@ def test_a_draw_is_gone_on_with_and_another_one_is_another_test() -> None:
     assert draw_start(labels, STORM.version) == min(row.came for row in old)
     again = freeze([*old, *new], labels)
     assert name_of(again) == name
+    assert set(again.matches) == {row.post_id for row in old}
     assert weigh_evidence(labels, [*old, *new], STORM, DEFAULT_GOAL).matches == 60
     later = [structs.replace(label, at=moment(NOON - 12 * HOUR)) for label in labels]
     other = Profile(**profile("storm", {"flood": "other words"}))

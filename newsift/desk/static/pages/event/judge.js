@@ -190,9 +190,11 @@ function Queue({ event, kind, by, goal, plan, when, report, again, leave }) {
       <${Button} run=${queue.undo} disabled=${!state.undo && !queue.waiting}>
         <kbd>z</kbd> Undo${last}<//>
       <span class="quiet">${!plan && what}</span>
-      ${!state.empty && post && !plan && html`<${Button} run=${queue.redraw}>Draw again<//>`}</div>`;
+      ${!state.empty && post && !plan &&
+        html`<${Button} run=${queue.redraw} title=${kind === "certify" && ANOTHER_TEST}>Draw again<//>`}</div>`;
 }
 
+const ANOTHER_TEST = "Newer matches are another test: a promise then takes more labels.";
 const CURVE_WIDTH = 160;
 const CURVE_HEIGHT = 28;
 
