@@ -1,9 +1,9 @@
 // New seeds: articles are pasted, fetched or dropped as files, then checked, tried and published.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
-import { act, base64, useAnswer } from "/lib/api.js";
+import { act, base64, useAnswer, useLatest } from "/lib/api.js";
 import { Button, ErrorText, eventAddress, ExternalLink, Field } from "/lib/ui.js";
 import { HighlightedText, LoadingText, notify, number, paragraph, plural } from "/lib/ui.js";
-import { quoted, score } from "/lib/ui.js";
+import { quoted, score, useMounted } from "/lib/ui.js";
 import { defaultThreshold, ENDS_NOTE, EventNames } from "/lib/seeds.js";
 import { heaviestWords, seedAddress, thresholdOf } from "/lib/seeds.js";
 
@@ -22,8 +22,17 @@ export function dropFiles(files) {
   dispatchEvent(new Event("newsift-files"));
 }
 
-let openDrafts = []; // They outlive a look at another page.
-addEventListener("beforeunload", (event) => openDrafts.length && event.preventDefault());
+const openDrafts = new Map(); // By project; they outlive a look at another page.
+const draftsOf = (project) => openDrafts.get(project) ?? [];
+
+function changeDrafts(project, change) {
+  openDrafts.set(project, change(draftsOf(project)));
+  dispatchEvent(new Event("newsift-drafts"));
+}
+
+addEventListener("beforeunload", (event) => {
+  if ([...openDrafts.values()].some((drafts) => drafts.length)) event.preventDefault();
+});
 
 const readArticles = async (question, options) =>
   (await act("/api/seeds/read", question, options)).answer;
@@ -50,8 +59,10 @@ const toQuestion = (drafts) =>
     return { id, value, source, doubt, edits: sent, etag: check?.etag ?? "" };
   });
 
-export function Add() {
-  const [drafts, setDrafts] = useState(openDrafts);
+export function Add({ session }) {
+  const drafts = useLatest("newsift-drafts", () => draftsOf(session.project));
+  const setDrafts = (change) => changeDrafts(session.project, change);
+  const mounted = useMounted();
   const [errors, setErrors] = useState([]);
   const [result, setResult] = useState(null);
   const [busy, setBusy] = useState("");
@@ -65,7 +76,8 @@ export function Add() {
         const articles = await job();
         setDrafts((all) => [...all, ...articles.map(toDraft)]);
       } catch (error) {
-        setErrors((all) => [...all, error]);
+        if (mounted.current) setErrors((all) => [...all, error]);
+        else notify(error.message, true);
       }
     }
     setBusy("");
@@ -83,7 +95,6 @@ export function Add() {
     addEventListener("newsift-files", take);
     return () => removeEventListener("newsift-files", take);
   }, []);
-  useEffect(() => void (openDrafts = drafts), [drafts]);
   const focus = () => document.querySelector("main").focus({ preventScroll: true });
   useEffect(focus, [drafts.length > 0, !!result]);
   const head = html`<p><a href="#/seeds">All seeds</a></p><h1>Add an article</h1>
@@ -132,6 +143,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
   const [error, setError] = useState(null);
   const [force, setForce] = useState(false);
   const latest = useRef(0); // number of the latest check
+  const mounted = useMounted();
   const name = event.trim();
   const named = drafts.map((draft) => ({ ...draft, edits: { ...draft.edits, event: name } }));
   const sent = name ? named : drafts;
@@ -140,7 +152,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     const own = (latest.current += 1);
     try {
       const { answer } = await act("/api/seeds/check", { drafts: toQuestion(sent) });
-      if (own !== latest.current) return;
+      if (own !== latest.current || !mounted.current) return;
       setDrafts((all) => all.map((draft, n) => ({ ...draft, check: answer[n], version })));
       setError(null);
     } catch (failure) {
@@ -164,11 +176,13 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     try {
       const question = { drafts: toQuestion(sent), force };
       const { answer } = await act("/api/seeds/publish", question);
-      setDrafts([]);
+      const published = new Set(drafts.map(({ key }) => key));
+      setDrafts((all) => all.filter(({ key }) => !published.has(key)));
       setResult(answer);
+      if (!mounted.current) notify(`${plural(answer.seeds.length, "seed")} published`);
     } catch (failure) {
       notify(failure.message, true);
-      check();
+      if (mounted.current) check();
     }
   };
   const edit = (key) => (changes) =>
@@ -194,7 +208,7 @@ function Drafts({ drafts, setDrafts, configured, setResult }) {
     ${isDoubted && forceBox}
     <div class="row sticky"><${Button} kind="main" run=${publish} disabled=${disabled}>
         Publish ${plural(drafts.length, "seed")}<//>
-      <${Button} run=${() => setDrafts([])}>Start over<//>
+      <${Button} run=${() => setDrafts(() => [])}>Start over<//>
       <span class="quiet">Nothing is published yet.</span></div>`;
 }
 

@@ -41,7 +41,7 @@ export default function Seeds({ rest, session }) {
   };
   useDroppedFiles(take, session.read_only);
   const views = {
-    add: !session.read_only && html`<${Add} />`,
+    add: !session.read_only && html`<${Add} session=${session} />`,
     seed: html`<${Seed} key=${id} id=${id} session=${session} />`,
   };
   return html`<div class="seeds">

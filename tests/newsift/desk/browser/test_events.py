@@ -7,7 +7,7 @@ from urllib.parse import quote
 from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
 from tests.newsift.cli.events.ferry_event import ARTICLES
-from tests.newsift.desk.browser.browser_window import Window
+from tests.newsift.desk.browser.browser_window import SETTLED_MS, Window
 from tests.newsift.desk.browser.conftest import MakeWindow
 from tests.newsift.desk.desk_topics import Place
 from tests.newsift.desk.match_records import HOSTILE, record
@@ -281,6 +281,31 @@ def test_files_are_read_and_a_doubtful_article_needs_consent(window: Window, pla
     expect(page.get_by_text("it is on the topic")).to_be_visible()
     result = {title: (seed["threshold"], seed["event"]) for title, seed in latest(place).items()}
     assert result == {TITLE: (0.25, "ferry")}
+
+
+def test_an_article_is_read_and_published_while_another_page_is_shown(
+    window: Window, place: Place
+) -> None:
+    held: list[Route] = []
+    for path in ("read", "publish"):
+        window.page.route(f"**/api/seeds/{path}", lambda route: held.append(route))
+    page = window.open("seeds/add")
+    page.get_by_label("Paste a text").fill(f"# {TITLE}\n\n{TEXT}")
+    with page.expect_request("**/api/seeds/read"):
+        press(page, "Read the text")
+    window.open("seeds")
+    with page.expect_response("**/api/seeds/read"):
+        held.pop().continue_()
+    window.open("seeds/add")
+    publish = page.get_by_role("button", name="Publish 1 seed")
+    expect(publish).to_be_enabled(timeout=SETTLED_MS)
+    with page.expect_request("**/api/seeds/publish"):
+        publish.click()
+    window.open("seeds")
+    held.pop().continue_()
+    expect(page.get_by_text("1 seed published")).to_be_visible()
+    window.open("seeds/add")
+    expect(page.get_by_label("Paste a text")).to_be_visible()
 
 
 def test_a_seed_is_paused_changed_removed_and_restored(window: Window, place: Place) -> None:

@@ -148,6 +148,11 @@ def test_a_project_that_opens_leads_nobody_away_who_has_gone_on(
     window.bears("409")  # a page asks while its project closes
     for name in ("one", "two"):
         make(desk, name)
+    page = window.open("seeds/add")
+    page.get_by_label("Paste a text").fill("\n\n".join(ARTICLES["fire"]))
+    page.get_by_role("button", name="Read the text").click()
+    drafts = page.get_by_role("article")
+    expect(drafts).to_have_count(1)
     page = window.open("projects")
     one = page.get_by_role("listitem", name="one")
     one.get_by_role("button", name="Open").click()
@@ -157,6 +162,9 @@ def test_a_project_that_opens_leads_nobody_away_who_has_gone_on(
     page.get_by_role("link", name="Projects").click()
     expect(one.get_by_text("Go to its events")).to_be_visible()
     assert page.url.endswith("#/projects")
+    page = window.open("seeds/add")  # the draft is of the other project
+    expect(page.get_by_label("Paste a text")).to_be_visible()
+    expect(drafts).to_have_count(0)
 
 
 def test_one_row_that_is_no_post_is_left_out(window: Window) -> None:
