@@ -66,6 +66,9 @@ def test_what_counts_as_on_is_written_down_for_both_judges(
     ann, ben = judging(windows(), "ann"), judging(windows(), "ben")
     ann.get_by_role("button", name="Write down what counts as on").click()
     ann.get_by_label("What counts as on").press_sequentially("rain, not funny jokes")
+    ann.get_by_role("link", name="Matches", exact=True).click()
+    expect(ann.get_by_label("What counts as on")).to_have_count(0)
+    ann.get_by_role("link", name="Judge").click()
     ann.get_by_role("button", name="Save", exact=True).click()
     for page in (ann, ben):
         expect(page.get_by_text("rain, not funny jokes")).to_be_visible()

@@ -1,6 +1,6 @@
 // Judging in four steps: what the event is, what is to be proven, the posts, and what labels prove.
 import { html, useEffect, useRef, useState } from "/vendor/preact.js";
-import { useAnswer, userName } from "/lib/api.js";
+import { useAnswer, useLatest, userName } from "/lib/api.js";
 import { Attachments, Button, ErrorText, eventAddress, ExternalLink, Field } from "/lib/ui.js";
 import { HighlightedText, isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
 import { perform, plural, quoted, score, Select, Step, Table, Time, useKeys } from "/lib/ui.js";
@@ -64,7 +64,7 @@ export default function Judge({ event, session, articles, note }) {
     change things to judge.</p><//>`;
   return html`<div class="judging">
     <div><${About} event=${event} articles=${articles} note=${note} isBegun=${test?.result?.labels > 0}
-        isFixed=${session.read_only} />
+        session=${session} />
       <${Goal} event=${event} test=${test} error=${error} goal=${goal} choose=${setGoal} session=${session} /></div>
     <div>${session.read_only ? readOnlyText : queue}
       ${test?.profile && html`<${Proof} event=${event} test=${test} again=${again} session=${session} />`}
@@ -73,7 +73,7 @@ export default function Judge({ event, session, articles, note }) {
 }
 
 // The articles, folded on a phone, beside the posts on a wide screen.
-function About({ event, articles, note, isBegun, isFixed }) {
+function About({ event, articles, note, isBegun, session }) {
   const isWide = matchMedia("(min-width: 64rem)").matches;
   const article = ({ id, title }, n) =>
     html`<${Article} key=${id} id=${id} title=${title} isOpen=${isWide && n === 0} />`;
@@ -83,12 +83,20 @@ function About({ event, articles, note, isBegun, isFixed }) {
       state=${articles && plural(articles.length, "article")}>
     ${articles?.map(article)}
     ${paragraph("quiet", !isBegun && !note && advice)}
-    ${articles && html`<${Note} key=${event} event=${event} note=${note} isFixed=${isFixed} />`}<//>`;
+    ${articles && html`<${Note} key=${event} event=${event} note=${note} session=${session} />`}<//>`;
 }
 
+const noteDrafts = new Map(); // They outlive a look at another page.
+
 // What counts as on, which all who judge the event share.
-function Note({ event, note, isFixed }) {
-  const [draft, setDraft] = useState(null); // what is typed, and when the note was written before
+function Note({ event, note, session }) {
+  const key = JSON.stringify([session.project, event]);
+  // What is typed, and when the note was written before.
+  const draft = useLatest("newsift-note", () => noteDrafts.get(key));
+  const setDraft = (next) => {
+    noteDrafts.set(key, next);
+    dispatchEvent(new Event("newsift-note"));
+  };
   const seen = note?.at ?? "";
   const save = async () => {
     const question = { event, note: draft.text, seen: draft.seen };
@@ -100,7 +108,7 @@ function Note({ event, note, isFixed }) {
   const written = note && html`<h3>What counts as on</h3>
     <p>${quoted(note.text)}</p>
     <p class="quiet">${name(note.by)}, <${Time} at=${note.at} /></p>`;
-  if (!draft) return html`${written}${!isFixed && html`<p>${begin}</p>`}`;
+  if (!draft) return html`${written}${!session.read_only && html`<p>${begin}</p>`}`;
   const changed = html`Somebody has changed it since you began: “${quoted(note?.text ?? "")}”
     ${" "}<${Button} run=${() => setDraft({ ...draft, seen })}>Save mine all the same<//>`;
   return html`<form class="form" onSubmit=${(submit) => submit.preventDefault()}>
