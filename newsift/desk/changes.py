@@ -41,7 +41,7 @@ class Changes:
             while True:
                 event.clear()
                 numbers = json.dumps(self._numbers).encode()
-                yield b"id: %s\nevent: change\ndata: %s\n\n" % (self._start, numbers)
+                yield b"event: change\nid: %s\ndata: %s\n\n" % (self._start, numbers)
                 await asyncio.sleep(MIN_INTERVAL_S)
                 try:
                     async with asyncio.timeout(KEEPALIVE_S):

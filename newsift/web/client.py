@@ -132,7 +132,8 @@ class WebAnswer:
         """The target of a redirect. Raises InputError if it is invalid."""
         location = self.headers.get("Location") if self.status in REDIRECT_STATUSES else None
         if location and len(location) > MAX_TARGET_CHARS:
-            raise InputError(f"{self.url}: redirects to an address of {len(location):,} characters")
+            size = f"{len(location):,} characters, {MAX_TARGET_CHARS:,} are allowed"
+            raise InputError(f"{self.url}: redirects to an address of {size}; give another one")
         try:
             return urljoin(self.url, NOT_UTF8.sub(_percent, location)) if location else None
         except ValueError as error:
