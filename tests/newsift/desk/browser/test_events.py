@@ -415,6 +415,7 @@ def test_the_threshold_of_a_seed_without_one_is_the_configured_one(
 ) -> None:
     add(place, "fire")
     window.enter(place.desk(NEWSIFT_MATCHING__THRESHOLD="0.4").address)
+    window.open("seeds").get_by_text(TITLE).first.wait_for()
     window.open("seeds/seed/fire")
     expect(window.page.get_by_text("nothing: 0.4 (matching.threshold)")).to_be_visible()
 

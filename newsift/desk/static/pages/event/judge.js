@@ -58,8 +58,8 @@ export default function Judge({ event, session, articles, note }) {
     <${Kinds} kind=${kind} choose=${setKind} isFile=${session.is_file} />
     ${isCount && queueState && !queueState.is_fixed && choice}
     <${Queue} key=${JSON.stringify([event, kind, by, goal, planned])} event=${event} kind=${kind}
-      by=${by} goal=${goal} plan=${planned} when=${when} report=${setQueueState} again=${post}
-      leave=${() => setPost(null)} /><//>`;
+      by=${by} goal=${goal} plan=${planned} when=${when} isFile=${session.is_file} report=${setQueueState}
+      again=${post} leave=${() => setPost(null)} /><//>`;
   const readOnlyText = html`<${JudgeStep}><p class="refused">This desk only shows; open one that may
     change things to judge.</p><//>`;
   return html`<div class="judging">
@@ -156,7 +156,7 @@ function Plan({ plan, choose, isFile }) {
 const JudgeStep = ({ state, children }) =>
   html`<${Step} number="3" title="Judge posts" state=${state}>${children}<//>`;
 
-function Queue({ event, kind, by, goal, plan, when, report, again, leave }) {
+function Queue({ event, kind, by, goal, plan, when, isFile, report, again, leave }) {
   const queue = useQueue(event, kind, by, goal, plan);
   const { state } = queue;
   useEffect(() => state && report(state), [state]);
@@ -199,7 +199,7 @@ function Queue({ event, kind, by, goal, plan, when, report, again, leave }) {
         <kbd>z</kbd> Undo${last}<//>
       <span class="quiet">${!plan && what}</span>
       ${!state.empty && post && !plan &&
-        html`<${Button} run=${queue.redraw} title=${kind === "certify" && ANOTHER_TEST}>Draw again<//>`}</div>`;
+        html`<${Button} run=${queue.redraw} title=${kind === "certify" && !isFile && ANOTHER_TEST}>Draw again<//>`}</div>`;
 }
 
 const ANOTHER_TEST = "Newer matches are another test: a promise then takes more labels.";
