@@ -248,6 +248,12 @@ def add(place: Place, name: str, **more: Any) -> None:
     place.send("seeds", (name, {"text": TEXT, "title": TITLE} | more))
 
 
+def open_seed(window: Window, name: str) -> Page:
+    """The page of a seed that was added, once the desk has read it."""
+    window.open("seeds").get_by_text(TITLE).first.wait_for()
+    return window.open(f"seeds/seed/{name}")
+
+
 def card(page: Page, title: str) -> Locator:
     return page.get_by_role("listitem").filter(has_text=title)
 
@@ -349,7 +355,7 @@ def test_the_second_of_two_changes_is_refused(windows: MakeWindow, place: Place)
 
 def test_a_threshold_that_is_no_score_is_refused(window: Window, place: Place) -> None:
     add(place, "fire")
-    page = window.open("seeds/seed/fire")
+    page = open_seed(window, "fire")
     page.get_by_label("Threshold").fill("Infinity")
     press(page, "Save")
     expect(page.get_by_text("threshold: give a score above 0")).to_be_visible()
@@ -399,7 +405,7 @@ def test_a_draft_that_is_edited_while_the_model_is_loaded_is_checked(window: Win
 
 def test_a_pause_of_ones_own_keeps_what_is_typed(window: Window, place: Place) -> None:
     add(place, "fire")
-    page = window.open("seeds/seed/fire")
+    page = open_seed(window, "fire")
     page.get_by_label("Title").fill("Another title")
     press(page, "Pause")
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
@@ -415,9 +421,8 @@ def test_the_threshold_of_a_seed_without_one_is_the_configured_one(
 ) -> None:
     add(place, "fire")
     window.enter(place.desk(NEWSIFT_MATCHING__THRESHOLD="0.4").address)
-    window.open("seeds").get_by_text(TITLE).first.wait_for()
-    window.open("seeds/seed/fire")
-    expect(window.page.get_by_text("nothing: 0.4 (matching.threshold)")).to_be_visible()
+    page = open_seed(window, "fire")
+    expect(page.get_by_text("nothing: 0.4 (matching.threshold)")).to_be_visible()
 
 
 def test_a_seed_that_was_changed_while_a_dialog_asked_is_not_removed(
@@ -425,7 +430,7 @@ def test_a_seed_that_was_changed_while_a_dialog_asked_is_not_removed(
 ) -> None:
     window.bears("409")
     add(place, "fire")
-    page = window.open("seeds/seed/fire")
+    page = open_seed(window, "fire")
     press(page, "Remove")
     add(place, "fire", title="A ship burns")
     expect(page.locator("h1")).to_have_text("A ship burns")
@@ -438,7 +443,7 @@ def test_a_removal_that_ends_later_does_not_lead_away(window: Window, place: Pla
     add(place, "fire")
     held: list[Route] = []
     window.page.route("**/api/seeds/remove", lambda route: held.append(route))
-    page = window.open("seeds/seed/fire")
+    page = open_seed(window, "fire")
     press(page, "Remove")
     with page.expect_request("**/api/seeds/remove"):
         press(page, "Remove it")
