@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from encoder.errors import InputError
-from newsift.statistics.labels import Goal, Label, QueueName
+from newsift.statistics.labels import MAX_TESTS, Goal, Label, QueueName
 from newsift.statistics.promise import confidence_of_test
 from newsift.statistics.queues import newest_test
 from worker.seeds.profile import Profile
@@ -100,7 +100,7 @@ def promises_of(profile: Profile | None) -> int:
 
 
 def next_test(profile: Profile | None, labels: Iterable[Label]) -> int:
-    return max(promises_of(profile), newest_test(labels)) + 1
+    return min(max(promises_of(profile), newest_test(labels)) + 1, MAX_TESTS)
 
 
 def _count_in(record: dict[str, Any], name: str) -> int:

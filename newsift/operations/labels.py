@@ -185,7 +185,7 @@ class QueueRequest:
     labels: int = DEFAULT_COUNT_LABELS  # of a new draw for a count
     is_file: bool = False  # of which no more matches come
     goal: Goal | None = None  # None: as the newest labels were to prove
-    redraw: bool = False  # of all matches, though the newest draw is still gone on with
+    redraw: bool = False  # of all matches, though the newest draw still continues
 
 
 def freeze_queue(
@@ -219,9 +219,9 @@ def _freeze_draw(
     request: QueueRequest, matches: Sequence[MatchRow], current: QueueName | None,
     labels: Sequence[Label], profile: Profile | None,
 ) -> FrozenQueue:  # fmt: skip
-    """A draw that was begun is gone on with: another one is another test."""
+    """A draw that was begun continues: another one is another test."""
     goal = request.goal or chosen_goal(labels)
-    if current is not None and goes_on(current, labels, request):
+    if current is not None and is_continued(current, labels, request):
         draw, drawn = structs.replace(current, goal=goal), rows_of_draw(matches, current)
     else:
         drawn = [row for row in matches if row.stored >= request.start]
@@ -251,8 +251,8 @@ def _still_asked(
     return [row for row in rows if not row.is_deleted or row.post_id in answered]
 
 
-def goes_on(draw: QueueName, labels: Iterable[Label], request: QueueRequest) -> bool:
-    """Whether a draw is gone on with: for half a day after its last label, in a file always."""
+def is_continued(draw: QueueName, labels: Iterable[Label], request: QueueRequest) -> bool:
+    """Whether a draw continues: for half a day after its last label, in a file always."""
     if not draw.test or request.is_file:
         return bool(draw.test)
     times = (

@@ -3,7 +3,7 @@
 import torch
 from llvmlite import binding
 
-# Without AMX, Intel's own instructions for bf16 take three times as long as float32.
+# Without AMX, Intel's instructions for bf16 are slower than float32.
 FEATURES = binding.get_host_cpu_features()
 IS_AMD = binding.get_host_cpu_name().startswith("znver")
 HAS_FAST_BF16 = bool(FEATURES.get("amx-bf16") or (IS_AMD and FEATURES.get("avx512bf16")))

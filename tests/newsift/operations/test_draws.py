@@ -9,10 +9,11 @@ import pytest
 from msgspec import structs
 
 from newsift.operations import labels as drawing
+from newsift.operations.events import next_test
 from newsift.operations.labels import FrozenQueue, QueueRequest, draw_start, freeze_queue
 from newsift.operations.matches import MatchLog, MatchRow
 from newsift.operations.promises import weigh_evidence
-from newsift.statistics.labels import DEFAULT_GOAL, Label, QueueName
+from newsift.statistics.labels import DEFAULT_GOAL, MAX_TESTS, Label, QueueName
 from newsift.statistics.queues import is_certify_post
 from tests.newsift.desk.match_records import HOUR, NOON, moment, record
 from tests.worker.event_profiles import profile
@@ -75,7 +76,7 @@ def name_of(frozen: FrozenQueue) -> QueueName:
     return label.queue
 
 
-def test_a_draw_is_gone_on_with_and_another_one_is_another_test() -> None:
+def test_a_draw_continues_and_another_one_is_another_test() -> None:
     old, new = rows(NAMES[:60]), rows(NAMES[60:], NOON + 100)
     first = freeze(old)
     labels = answer(first, 3)
@@ -97,6 +98,8 @@ def test_a_draw_is_gone_on_with_and_another_one_is_another_test() -> None:
     evidence = weigh_evidence(both, [*old, *new], STORM, DEFAULT_GOAL)
     assert (evidence.target.test, evidence.matches) == (2, len(NAMES))
     assert name_of(freeze([*old, *new], both, redraw=True)).test == 3
+    most = [structs.replace(labels[0], queue=structs.replace(name, test=MAX_TESTS))]
+    assert next_test(STORM, most) == MAX_TESTS  # a number beyond it would be refused
 
 
 def test_no_way_back_makes_a_test_the_first_again() -> None:
@@ -118,7 +121,7 @@ def test_matches_that_can_prove_nothing_are_no_test() -> None:
     assert len(freeze(all_rows, labels).matches) == len(NAMES)
 
 
-def test_a_draw_of_a_file_is_always_gone_on_with() -> None:
+def test_a_draw_of_a_file_always_continues() -> None:
     matches = rows(NAMES)
     labels = answer(freeze(matches, is_file=True), 2, NOON - 99 * HOUR)
     assert name_of(freeze(matches, labels, is_file=True, redraw=True)).test == 1

@@ -17,6 +17,7 @@ from newsift.statistics.promise import (
     confidence_of_test,
     cut_ranks,
     cut_scores,
+    labels_missing,
     labels_needed,
     log_evidence,
     promise_lapses,
@@ -75,6 +76,8 @@ def test_all_tests_of_an_event_share_one_error() -> None:
     spent = [1 - confidence_of_test(0.9, test) for test in range(1, 200_000)]
     assert spent[0] == pytest.approx(0.1 * 6 / np.pi**2)
     assert sum(spent) == pytest.approx(0.1, rel=1e-5)
+    least = [labels_missing(0, 0, 0.8, confidence_of_test(0.9, test)) for test in (1, 2, 10)]
+    assert least == [19, 27, 43]  # as docs/judging.md says
 
 
 def test_a_promise_lapses_where_what_always_passes_is_too_large_a_part() -> None:
