@@ -16,19 +16,27 @@ from yarl import URL
 
 from newsift.collect.source import Backoff
 from newsift.files.rows import MatchFilter, parse_match_record
-from newsift.operations.deletions import DeletedPosts, SourcedPost, parse_deletion, sourced
+from newsift.operations.deletions import (
+    DeletedPosts,
+    SourcedPost,
+    add_deletions,
+    parse_deletion,
+    sourced,
+)
 from newsift.operations.messages import notify
 from newsift.web.addresses import retry_after
 from newsift.web.client import client_session
 from worker.config import Config
 from worker.kafka.aiokafka_repairs import Offsets
 from worker.kafka.consumers import group_consumer, stop_within
+from worker.kafka.reading import connected
 from worker.match.records import instance_of
 from worker.posts.outcome import PostId
 
 RECEIVER_FAULTS = (401, 404, 408, 425, 429)  # and 5xx: the same match may be accepted later
 MAX_FAILURES = 5  # of a match while later ones are accepted
 MAX_WAITING_BYTES = 2**24
+MIN_REMEMBERED_DELETIONS = 2**18
 MAX_ATTEMPT_S = 20.0  # from the connection to the status
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 REBALANCE_ERRORS = (errors.CommitFailedError, errors.IllegalStateError)
@@ -69,6 +77,7 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
         self._url, self._filters, self._start = url, filters, start
         self._first_pause_s = first_pause_s
         self._waiting: list[Delivery] = []  # oldest first
+        self._deleted = DeletedPosts(MIN_REMEMBERED_DELETIONS)
         self._pauses = Backoff(first_pause_s, MAX_PAUSE_S)
         self._resume_at = self._commit_at = 0.0
         self.accepted = self.set_aside = 0
@@ -79,9 +88,21 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer = group_consumer(self._config)
         await self._consumer.start()
         places = [TopicPartition(topic, number) for number in self._start]
-        if any(v is not None for v in (await self._consumer.committed_offsets(places)).values()):
+        committed = await self._consumer.committed_offsets(places)
+        reached = {p.partition: at for p, at in committed.items() if at is not None}
+        if reached:
             self._start = {}  # a partition that was added later is read from its first match
+        await asyncio.to_thread(self._read_deletions, {**self._start, **reached})
         self._consumer.subscribe([topic], listener=self)
+
+    def _read_deletions(self, start: Mapping[int, int]) -> None:
+        """What the topic has now: the matches of these posts are not posted any more."""
+        topic = self._config.topics.matches
+        with connected(self._config) as cluster:
+            first = cluster.beginnings(topic)
+            offsets = {part: max(at, start.get(part, 0)) for part, at in first.items()}
+            for batch in cluster.read(topic, offsets):
+                add_deletions(batch, self._deleted)
 
     async def stop(self) -> None:
         await stop_within(self._commit(), STOP_S)
@@ -147,15 +168,18 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
     def _delivery(self, message: Any) -> Delivery | None:
         """Every deletion record, as the receiver may have the post since another choice of events.
 
-        A match that waits is not posted after it.
+        No match of a post is posted after its deletion is known.
         """
         if (deletion := parse_deletion(message.value)) is not None:
-            deleted = DeletedPosts()
-            deleted.add(sourced(deletion.post.post_id, instance_of(message)))
+            deleted, post = DeletedPosts(), sourced(deletion.post.post_id, instance_of(message))
+            deleted.add(post)
+            self._deleted.add(post)
             self._waiting = [each for each in self._waiting if not deleted.covers(each.post)]
             return self._wait(message, message.value, "a deletion", deletion.post.post_id)
         record, body = parse_match_record(message.value), message.value
         if record is None or not (matches := self._filters.select(record)):
+            return None
+        if self._deleted.covers(sourced(record.post.post_id, instance_of(message))):
             return None
         if len(matches) < len(record.matches):
             ids, content = {match.match_id for match in matches}, msgspec.json.decode(body)

@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,12 @@ def test_files_of_the_dockerfile_exist() -> None:
                 assert any(source.startswith(line[1:]) for line in ignored if line[0] == "!")
         for script in re.findall(r"deploy/image/\S+\.sh", rest if word == "RUN" else ""):
             assert os.access(ROOT / script, os.X_OK), script
+
+
+def test_the_image_has_the_licences_that_its_wheel_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    copied = {name for word, rest in dockerfile() if word == "COPY" for name in rest.split()}
+    assert copied >= {*project["license-files"], project["readme"]}
 
 
 def test_the_worker_in_the_image_has_no_rights() -> None:

@@ -169,19 +169,38 @@ def test_chosen_matches_alone_are_posted(kafka: Kafka) -> None:
     assert content["matched"] == 2
 
 
+def deletion(post: str) -> bytes:
+    named = {"post": {"id": post, "platform": "x"}, "deleted_at": "2026-03-01T10:00:00Z"}
+    return json.dumps(named).encode()
+
+
 def test_deletions_are_posted_and_matches_that_wait_for_them_are_not(kafka: Kafka) -> None:
-    deletion = {"post": {"id": "1", "platform": "x"}, "deleted_at": "2026-03-01T10:00:00Z"}
-    value = json.dumps(deletion).encode()
-    kafka.fill(MATCHES, [record("1"), record("2"), value, record("3")])
+    kafka.fill(MATCHES, [record("1"), record("2")])
     filters = MatchFilter(events=("event of ferry",))
-    # Three attempts at most are made before the deletion is read, which has the post's name too.
-    fails_first = Receiver(lambda name, before: 503 if name == "1" and before < 3 else 200)
-    with serving(fails_first) as receiver:
+    receiver = Receiver()
+
+    def answer(name: str, before: int) -> int:
+        if name == "1" and not before:
+            kafka.fill(MATCHES, [deletion("1"), record("3")])  # after the start
+        # Three attempts at most are made before the deletion is read, which has the name too.
+        return 503 if name == "1" and before < 3 else 200
+
+    receiver.answer = answer
+    with serving(receiver):
         post(kafka, receiver, lambda p: p.accepted == 3, filters)
     assert set(receiver.accepted) == {"1", "2", "3"}
-    begin = receiver.bodies.index(value)
+    begin = receiver.bodies.index(deletion("1"))
     assert record("1") in receiver.bodies[:begin]
     assert record("1") not in receiver.bodies[begin:]
+
+
+def test_matches_of_posts_that_were_deleted_before_a_start_are_not_posted(kafka: Kafka) -> None:
+    kafka.fill(MATCHES, [record("1"), record("2"), deletion("1")])
+    with serving(Receiver()) as receiver:
+        post(kafka, receiver, lambda p: p.accepted == 2)
+        kafka.fill(MATCHES, [record("3"), record("4"), deletion("3")])
+        post(kafka, receiver, lambda p: p.accepted == 2)  # from where the group has committed
+    assert receiver.bodies == [record("2"), deletion("1"), record("4"), deletion("3")]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
