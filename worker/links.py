@@ -1,8 +1,9 @@
 """Addresses of the web in one canonical form."""
 
 import re
-from encodings.idna import ToUnicode
+from encodings.idna import nameprep
 from functools import lru_cache
+from string import ascii_letters, digits
 from unicodedata import normalize
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -10,6 +11,7 @@ MAX_LINK_CHARS = 2048
 # Control characters, spaces, halves of letters, and what browsers and servers read differently.
 UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff]")
 ESCAPE = re.compile(r"%[0-9a-f]{2}", re.IGNORECASE)
+UNRESERVED = {f"%{ord(c):02X}": c for c in f"{ascii_letters}{digits}-._~"}  # need no escape
 MAX_HOST_CHARS, MAX_LABEL_CHARS = 253, 63
 PIECE_CHARS = 32  # NFKC makes up to 18 of each
 MAX_PARAMETERS = 100
@@ -23,12 +25,14 @@ TRACKING = {
     "guce_referrer", "guce_referrer_sig", "taid", "__twitter_impression", "ftag", "ito", "s_cid",
     "wprov",
 }  # fmt: skip
-# IDNA's other full stops, and what it leaves out of a host (RFC 3454, table B.1).
+# IDNA's other full stops, and what browsers leave out of a host: not the joiners, which count.
 HOST_SPELLINGS = str.maketrans(
     "\u3002\uff0e\uff61", "...",
-    "\u00ad\u034f\u1806\u180b\u180c\u180d\u200b\u200c\u200d\u2060\ufeff"
+    "\u00ad\u034f\u1806\u180b\u180c\u180d\u200b\u2060\ufeff"
     + "".join(map(chr, range(0xFE00, 0xFE10))),
 )  # fmt: skip
+UNFOLDED = "\u00df\u03c2"  # a sharp s and a final sigma name hosts of their own
+ACE_PREFIX = "xn--"  # of a label that stands for other letters
 PATH_CHARACTERS = "/%:@!$&'()*+,;=-._~"  # those that need no escape, and escapes themselves
 
 
@@ -48,13 +52,26 @@ def canonical_link(address: str) -> str | None:
         query = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
         return None
-    path = ESCAPE.sub(lambda found: found[0].upper(), parts.path.rstrip("/"))
-    path = quote(path, safe=PATH_CHARACTERS)
+    path = quote(_plain_path(parts.path), safe=PATH_CHARACTERS).rstrip("/")
     if scheme not in DEFAULT_PORTS or not host or "@" in parts.netloc or not path:
         return None
     kept = sorted((name, value) for name, value in query if not _is_tracking(name.lower()))
     where = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
     return f"{where}{path}" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _plain_path(path: str) -> str:
+    """Without escapes that need not be, and without steps such as `/./` and `/../`."""
+    path = ESCAPE.sub(lambda found: UNRESERVED.get(found[0].upper(), found[0].upper()), path)
+    if "/." not in path:
+        return path
+    steps: list[str] = []
+    for step in path.split("/"):
+        if step == "..":
+            steps = steps[:1] + steps[1:-1]
+        elif step != ".":
+            steps.append(step)
+    return "/".join(steps)
 
 
 def without_tracking(address: str) -> str:
@@ -79,14 +96,16 @@ def canonical_host(host: str) -> str | None:
 def fold_host(host: str) -> str | None:
     """The same for all spellings of a host, which may keep letters that are not ASCII.
 
-    None for one that is too long, before IDNA takes the square of a label's length.
+    None for one that is too long, before IDNA takes the square of a label's length. Browsers take
+    the letters of IDNA 2008, where those of UNFOLDED stay; Python has IDNA 2003 alone.
     """
     name = host.lower().rstrip(".")
     if len(name) > MAX_HOST_CHARS or name.isascii():
         return name if len(name) <= MAX_HOST_CHARS else None
     name, folded = name.translate(HOST_SPELLINGS), ""
     for start in range(0, len(name), PIECE_CHARS):
-        folded += normalize("NFKC", name[start : start + PIECE_CHARS]).casefold()
+        piece = normalize("NFKC", name[start : start + PIECE_CHARS])
+        folded += "".join(c if c in UNFOLDED else c.casefold() for c in piece)
         if len(folded) > 2 * MAX_HOST_CHARS:
             return None
     name = normalize("NFKC", folded).rstrip(".")
@@ -96,10 +115,19 @@ def fold_host(host: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _in_ascii(name: str) -> str | None:
-    try:
-        return name.encode("idna").decode("ascii")
-    except UnicodeError:
-        return None
+    """Of a folded name; None where a letter may not stand in a host."""
+    labels = []
+    for label in name.split("."):
+        if not label.isascii():
+            try:
+                nameprep(label)  # refuses such letters
+            except UnicodeError:
+                return None
+            label = ACE_PREFIX + label.encode("punycode").decode("ascii")
+        if len(label) > MAX_LABEL_CHARS:
+            return None
+        labels.append(label)
+    return ".".join(labels)
 
 
 def without_prefixes(name: str) -> str:
@@ -124,14 +152,14 @@ def may_be_among(host: str, hosts: frozenset[str]) -> bool:
 @lru_cache(maxsize=8)
 def _letters(hosts: frozenset[str]) -> dict[str, str]:
     """The labels of hosts that stand for other letters, by these."""
-    labels = {each for host in hosts for each in host.split(".") if each.startswith("xn--")}
+    labels = {each for host in hosts for each in host.split(".") if each.startswith(ACE_PREFIX)}
     return {letters: label for label in labels if (letters := _label_letters(label))}
 
 
 @lru_cache(maxsize=4096)
 def _label_letters(label: str) -> str | None:
     try:
-        return fold_host(ToUnicode(label))
+        return fold_host(label.removeprefix(ACE_PREFIX).encode().decode("punycode"))
     except UnicodeError:
         return None
 
