@@ -41,7 +41,7 @@ from newsift.web.client import SAVE_THE_TEXT, RequestLimits, parse_web_address
 from newsift.web.feeds import PoliteWeb
 from worker.config import Config
 from worker.posts.times import rfc3339
-from worker.seeds.record import Seed, parse_event
+from worker.seeds.record import PROFILE_PREFIX, Seed, parse_event
 from worker.seeds.state import parse_control_state
 from worker.text import one_line, plural, shorten
 
@@ -370,7 +370,8 @@ def export(file: Path, config: Config) -> None:
 def import_seeds(file: Path, config: Config) -> None:
     """Publish the records of an exported FILE, or of standard input, and read them back.
 
-    Nothing is published unless every line can be read. Seeds that are not in FILE stay.
+    Nothing is published unless every line can be read, nor if a record that workers refuse would
+    replace a valid seed. Seeds that are not in FILE stay.
     """
     records = read_records(file)
     without_key = records.pop(b"", None)
@@ -378,6 +379,12 @@ def import_seeds(file: Path, config: Config) -> None:
     refusals = list(state.refused.values())
     with seed_topic(config) as topic:
         before = topic.state()
+        valid = before.seeds.keys() | {PROFILE_PREFIX + event for event in before.profiles}
+        if harmful := next((seed for seed in refusals if seed.id in valid), None):
+            raise InputError(
+                f"{file}: {harmful.id}: {harmful.reason}; it would replace a valid seed, so "
+                "nothing is imported; correct the record, or remove that seed first"
+            )
         topic.publish(records, before)
         notify(f"{plural(len(records), 'seed')} imported")
     notify_version(before)

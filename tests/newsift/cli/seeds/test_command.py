@@ -202,6 +202,25 @@ def test_import_restores_exports(newsift: Command, kafka: Kafka, name: str) -> N
     assert newsift("seeds", "list").out == listed
 
 
+def test_import_replaces_no_valid_seed_by_a_record_that_workers_refuse(
+    newsift: Command, kafka: Kafka, tmp_path: Path
+) -> None:
+    before = {b"live": b'{"text": "First."}', b"other": b'{"text": 5}'}
+    for key, value in before.items():
+        kafka.send(SEEDS, value, key)
+    file = tmp_path / "seeds.jsonl"
+    records = {"new": '{"text": "Second."}', "other": '{"text": 6}', "live": '{"text": 7}'}
+    lines = [json.dumps({"key": key, "value": value}) for key, value in records.items()]
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    done = newsift("seeds", "import", str(file))
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert f"{file}: live: text" in done.err
+    assert state_of(kafka) == before
+    file.write_text("\n".join(lines[:2]) + "\n", "utf-8")
+    assert newsift("seeds", "import", str(file)).code == 0
+    assert state_of(kafka)[b"other"] == b'{"text": 6}'
+
+
 TITLE, TEXT = ARTICLES["fire"]
 
 
