@@ -22,7 +22,7 @@ from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_ms
 from newsift.statistics.labels import RANDOM_DRAWS, Goal, Label, unanimous_verdicts
 from newsift.statistics.promise import LabelPlan, promise_lapses
-from newsift.statistics.queues import CertifyQueue, current_queue
+from newsift.statistics.queues import CertifyQueue, ExactShare, current_queue
 from worker.config import Config
 from worker.errors import ConflictError
 from worker.kafka.reading import TopicReader
@@ -46,6 +46,7 @@ class PromiseEvidence:
     on: int  # labels on the event
     matches: int
     plan: LabelPlan
+    exact: ExactShare | None = None  # of the matches, once all are read
     out_of_reach: str = ""  # why they can prove no more
 
 
@@ -87,6 +88,7 @@ def weigh_evidence(
         on=sum(judged),
         matches=len(rows),
         plan=queue.plan(),
+        exact=queue.exact_share(unanimous_verdicts(labels)),
         out_of_reach=queue.out_of_reach(progress),
     )
 
@@ -213,6 +215,8 @@ def describe_missing(evidence: PromiseEvidence, is_file: bool = False) -> str:
         return "no post has matched this version of the profile in the time that is read; wait"
     if evidence.more:
         return f"{plural(evidence.missing, 'more label')}, if none is off"
+    if evidence.exact is not None:
+        return str(evidence.exact)
     again = "" if is_file else "draw again (another test, which takes more labels), or "
     return f"{evidence.out_of_reach}: these matches can show no more; {again}let the profile learn"
 

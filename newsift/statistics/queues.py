@@ -154,6 +154,18 @@ class Question:
     count: CountDraw | UnsetType = UNSET
 
 
+@dataclass(frozen=True, slots=True)
+class ExactShare:
+    """Of matches that are all read."""
+
+    on: int
+    all: int
+
+    def __str__(self) -> str:
+        share = f"{self.on:,} of {self.all:,} are on the event"
+        return f"{share}: {percent(self.on / self.all)}%, exactly, as all are read"
+
+
 class CertifyQueue:
     """The walk that certifies a threshold, with cuts that are frozen here, then all other matches.
 
@@ -217,19 +229,21 @@ class CertifyQueue:
             lines.append(f"{self._percent} proven from {progress.threshold:.3f} on")
         if progress.next_match is not None:
             return [*lines, f"{plural(progress.missing, 'more label')}, if none is off"]
-        everything = [*self._order, *self._training]
-        if everything and not unread:
-            on = sum(verdicts[match.post_id] for match in everything)
-            share = f"{on:,} of {len(everything):,} are on the event"
-            exactly = f"{percent(on / len(everything))}%, exactly, as all are read"
-            return [*lines, f"{share}: {exactly}"]
-        if everything and len(everything) <= SMALL_EVENT:
+        if (exact := self.exact_share(verdicts)) is not None:
+            return [*lines, str(exact)]
+        if 0 < (count := len(self._order) + len(self._training)) <= SMALL_EVENT:
             lines.append(
-                f"{len(everything):,} different matches: read them all, and you know the share "
-                "exactly"
+                f"{count:,} different matches: read them all, and you know the share exactly"
             )
         texts = self.out_of_reach(progress), self._estimate_text(progress, verdicts)
         return [*lines, *filter(None, texts), f"{unread:,} of them unread"]
+
+    def exact_share(self, verdicts: Verdicts) -> ExactShare | None:
+        """None before all matches are read."""
+        everything = [*self._order, *self._training]
+        if not everything or self._unlabelled_count(verdicts):
+            return None
+        return ExactShare(sum(verdicts[match.post_id] for match in everything), len(everything))
 
     def out_of_reach(self, progress: CertifyProgress) -> str:
         """Why no more can be promised; empty while it can, or once all cuts are proven."""

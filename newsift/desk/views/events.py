@@ -25,7 +25,7 @@ from newsift.operations.promises import lapse_reason
 from newsift.statistics.pass_rates import hourly_rate
 from worker.match.records import MAX_WHY_TOKENS
 from worker.posts.outcome import PostId
-from worker.posts.times import rfc3339
+from worker.posts.times import HOUR_MS, rfc3339
 from worker.seeds.record import PROFILE_PREFIX
 from worker.text import one_line, shorten
 
@@ -144,10 +144,11 @@ def event_row(desk: Desk, name: str, rows: Sequence[Json]) -> Json:
 
 
 def hourly_row(desk: Desk, posts: int) -> Json | None:
-    """None where too little time has passed."""
+    """None where less than an hour is known: what is read at the start is no rate."""
     period = desk.period
     since = period.rates_since(max(desk.matches.since, desk.stream.stream_rate().since))
-    rate = hourly_rate(posts, since, period.now())
+    is_known = period.now() - since >= HOUR_MS
+    rate = hourly_rate(posts, since, period.now()) if is_known else None
     return None if rate is None else {"rate": rate, "window": period.describe(since)}
 
 

@@ -14,7 +14,7 @@ from newsift.operations.labels import FrozenQueue, QueueRequest, draw_start, fre
 from newsift.operations.matches import MatchLog, MatchRow
 from newsift.operations.promises import weigh_evidence
 from newsift.statistics.labels import DEFAULT_GOAL, MAX_TESTS, Label, QueueName
-from newsift.statistics.queues import is_certify_post
+from newsift.statistics.queues import ExactShare, is_certify_post
 from tests.newsift.desk.match_records import HOUR, NOON, moment, record
 from tests.worker.event_profiles import profile
 from tests.worker.small_encoder import Mail
@@ -119,6 +119,15 @@ def test_matches_that_can_prove_nothing_are_no_test() -> None:
     assert not labels[0].queue.test
     assert name_of(freeze(all_rows, labels)).test == 1
     assert len(freeze(all_rows, labels).matches) == len(NAMES)
+
+
+def test_what_is_read_completely_is_known_exactly_for_a_promise_too() -> None:
+    matches = rows([str(n) for n in range(24)])
+    labels = answer(freeze(matches), 24)
+    assert {label.drawn for label in labels} == {"certify", "learn"}
+    labels[:3] = [structs.replace(label, label="off") for label in labels[:3]]
+    assert weigh_evidence(labels[:-1], matches, STORM, DEFAULT_GOAL).exact is None
+    assert weigh_evidence(labels, matches, STORM, DEFAULT_GOAL).exact == ExactShare(21, 24)
 
 
 def test_a_draw_of_a_file_always_continues() -> None:

@@ -2,7 +2,8 @@ import json
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from encoder import Encoder
 from encoder.errors import InputError
 from newsift.desk import seed_editor
 from newsift.desk.api import Endpoint
+from newsift.desk.period import StreamPeriod
 from newsift.desk.session import Desk
 from newsift.desk.threads import lock_or_busy
 from newsift.desk.views import scores
@@ -19,6 +21,7 @@ from newsift.desk.views.events import (
     MAX_LIST_TEXT_CHARS,
     event_exists,
     events,
+    hourly_row,
     match,
     matches,
     story,
@@ -43,6 +46,17 @@ def desk(kafka: Kafka, context: ModelContext, monkeypatch: pytest.MonkeyPatch) -
         seed(kafka, name, text)
     with open_desk(model=True, matches=True) as desk:
         yield desk
+
+
+@pytest.mark.parametrize(("minutes", "rate"), [(1, None), (59, None), (120, 50.0)])
+def test_what_a_stream_had_at_the_start_is_no_rate(minutes: int, rate: float | None) -> None:
+    now = 10 * HOUR
+    stream = SimpleNamespace(stream_rate=lambda: SimpleNamespace(since=now - minutes * 60_000))
+    desk = SimpleNamespace(
+        period=StreamPeriod(lambda: now), matches=SimpleNamespace(since=0), stream=stream
+    )
+    row = hourly_row(cast(Desk, desk), 100)
+    assert (row and row["rate"]) == rate
 
 
 def seed(kafka: Kafka, name: str, text: str = "storm city", **more: Any) -> None:

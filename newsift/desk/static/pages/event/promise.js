@@ -91,12 +91,13 @@ export function Proof({ event, test, again, session }) {
   const disabled = session.read_only || done || stale || !isProven;
   const problem = `The profile is not in force, the articles are used: ${stale}. Let the event learn
     again, and judge its matches.`;
-  const state = done ? "published" : isProven ? "can be published" : "nothing yet";
+  const { exact } = result;
+  const state = done ? "published" : isProven ? "can be published" : exact ? "known exactly" : "nothing yet";
   return html`<${Step} number="4" title="What the labels prove" state=${state}>
     ${paragraph("refused", stale && problem)}
-    <p role="status">${isProven ? sentence : `Nothing yet: ${test.missing}.`}</p>
+    <p role="status">${isProven ? sentence : `${exact ? "" : "Nothing yet: "}${test.missing}.`}</p>
     ${paragraph("quiet", isProven && result.more && lower)}
-    ${paragraph("quiet", !isProven && result.labels > 0 &&
+    ${paragraph("quiet", !isProven && !exact && result.labels > 0 &&
       `${number(result.on)} of ${plural(result.labels, "label")} on the event so far.`)}
     ${!done && html`<${Rates} rates=${test.hourly} />`}
     <${Promised} test=${test} />
