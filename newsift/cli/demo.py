@@ -244,7 +244,7 @@ def demo(seconds: float, port: int, with_desk: bool, model: ModelConfig) -> None
     and posts are invented; the network is not used.
 
     With --desk you watch, judge and change it in the browser: half of the posts, with the labels of
-    one judge, are there at the start, and the others arrive one each second. Ctrl-C ends it;
+    two judges, are there at the start, and the others arrive one each second. Ctrl-C ends it;
     nothing is saved.
     """
     if with_desk:

@@ -1,4 +1,4 @@
-"""`newsift demo --desk`: the samples in the browser, with the labels of one judge."""
+"""`newsift demo --desk`: the samples in the browser, with the labels of two judges."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from newsift.operations.profile_training import LearnOptions, ProfileTraining
 from newsift.operations.prune import Pruner
 from newsift.operations.seed_topic import SeedTopic
 from newsift.operations.times import now_text
-from newsift.statistics.labels import Label
+from newsift.statistics.labels import Label, Verdict
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.sending import sending
@@ -28,6 +28,7 @@ from worker.kafka.topics import admin_client
 from worker.posts.read import Post, read_post
 
 JUDGE = "the samples"
+SECOND_JUDGE = "a second reader"  # of every second post
 PROVEN_EVENT = "ferry-fire"  # has posts enough for a promise
 PROVEN_POSTS = "ferry-voices.jsonl"
 POST_INTERVAL_S = PRUNE_INTERVAL_S = 1.0
@@ -46,7 +47,7 @@ def show_desk(config: Config) -> None:
             LabelTopic(cluster, local).publish(labels_of(past, articles.keys()))
             learn(cluster, local)
         notify(
-            f"the samples arrive; {JUDGE!r} have judged half of them; some twenty labels of yours, "
+            f"the samples arrive; two judges have read the first half; some twenty labels of yours, "
             f"on the page Judge of {PROVEN_EVENT}, prove a threshold"
         )
         publish = ThreadService(partial(publish_samples, local, past, future))
@@ -64,15 +65,18 @@ def learn(cluster: TopicReader, config: Config) -> None:
 
 
 def labels_of(posts: Sequence[SamplePost], events: Set[str]) -> dict[bytes, bytes]:
-    at = now_text()
-    labels = (
-        Label(
-            label="on" if sample.event == event else "off", event=event, post=post, by=JUDGE,
-            at=at, drawn="given",
-        )
-        for sample in posts if isinstance(post := read_post(as_message(sample)), Post)
-        for event in sorted(events)
-    )  # fmt: skip
+    """The second judge is unsure of posts off an event that have its first word."""
+    at, labels = now_text(), list[Label]()
+    for sample in posts:
+        if not isinstance(post := read_post(as_message(sample)), Post):
+            continue
+        for event in sorted(events):
+            verdict: Verdict = "on" if sample.event == event else "off"
+            labels.append(Label(verdict, event, post, JUDGE, at, "given"))
+            if sample.id % 2 == 0:
+                if verdict == "off" and event.split("-")[0] in post.text.lower():
+                    verdict = "unsure"
+                labels.append(Label(verdict, event, post, SECOND_JUDGE, at, "given"))
     return {label.key: label.value for label in labels}
 
 
