@@ -47,7 +47,7 @@ def show_desk(config: Config) -> None:
             LabelTopic(cluster, local).publish(labels_of(past, articles.keys()))
             learn(cluster, local)
         notify(
-            f"the samples arrive; two judges have read the first half; some twenty labels of yours, "
+            "the samples arrive; two judges have read the first half; some twenty labels of yours, "
             f"on the page Judge of {PROVEN_EVENT}, prove a threshold"
         )
         publish = ThreadService(partial(publish_samples, local, past, future))

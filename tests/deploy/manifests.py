@@ -164,6 +164,9 @@ def check_volumes(work: Workload, _stack: Stack) -> Iterator[str]:
         yield f"{what}: {path} is on a volume of kind {set(volume) - {'name'}}, not on a claim"
     if work.is_worker and Path(str(path)) == mount:
         yield f"{what}: {path} is the root of its volume, whose group can write; use a folder in it"
+    for box in items(work.pod, "initContainers"):
+        if not f"{box.get('command')} ".count(f"/{Path(str(path)).name} "):
+            yield f"{what}: {box.get('name')} does not copy to the folder {Path(str(path)).name}"
 
 
 def check_collector(work: Workload, _stack: Stack) -> Iterator[str]:

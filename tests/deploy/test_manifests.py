@@ -96,6 +96,11 @@ MUTATIONS = (
         "emptyDir",
     ),
     Mutation(WORKER, CLAIM, "", "cache"),
+    Mutation(WORKER, "/claim/compiled", "/claim/compild", "compiled"),
+    Mutation(WORKER, "storage: 1Gi", "storage: 1Mi", "storage"),
+    Mutation(WORKER, "name: newsift-kafka", "name: newsift-kafak", "valueFrom"),
+    Mutation(WORKER, "key: password", "key: pasword", "valueFrom"),
+    Mutation(WORKER, "optional: true", "optional: false", "valueFrom"),
     Mutation(WORKER, "OnRootMismatch", "Always", "fsGroupChangePolicy"),
     Mutation(WORKER, "newsift:0.1.0-cpu", "newsift:latest", "image"),
     Mutation(WORKER, "newsift:0.1.0-cpu", "newsift", "image"),
@@ -109,6 +114,7 @@ MUTATIONS = (
     Mutation(COLLECTOR, "replicas: 1", "replicas: 2", "replicas"),
     Mutation(COLLECTOR, "- bluesky", "- blueskies", "command"),
     Mutation(COLLECTOR, "whenDeleted: Retain", "whenDeleted: Delete", "RetentionPolicy"),
+    Mutation(COLLECTOR, "whenDeleted: Retain", "whenDeleted: Retian", "RetentionPolicy"),
     Mutation(COLLECTOR, "mountPath: /var/lib/newsift", "mountPath: /var/lib/state", "state"),
     Mutation(CONFIG, "partitions: 8", "partitions: 6", "maxReplicaCount"),
     Mutation(CONFIG, "partitions:", "partition:", "topics.partition"),
@@ -118,6 +124,8 @@ MUTATIONS = (
     Mutation(CONFIG, TLS, f"{TLS}\n      group: filter", "consumerGroup"),
     Mutation(CONFIG, TLS, f"{TLS}\n      password: secret", "password"),
     Mutation(POLICIES, "port: 6066", "port: 6067", "NetworkPolicy"),
+    Mutation(POLICIES, "kubernetes.io/metadata.name", "kubernetes.io/name", "namespaceSelector"),
+    Mutation(POLICIES, "cidr: 0.0.0.0/0", "cidr: 0.0.0.0/33", "cidr"),
     Mutation(
         POLICIES, "name: newsift\n  policyTypes", "name: sift\n  policyTypes", "NetworkPolicy"
     ),
