@@ -76,8 +76,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "schemas": ("", "match"),
     "train": (
-        "default --data data/ --out model/",
-        "recipe.yaml --data data/ --out model/ --seed 1",
+        "default --data data/ --star star/ --out skim/",
+        "paper --data data/ --vectors glove.840B.300d.txt --out model/",
     ),
     "evaluate": ("default --data data/", "default model/ --data data/ --split dev --no-peers"),
     "figures": (

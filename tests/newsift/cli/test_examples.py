@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the examples name."""
     monkeypatch.chdir(tmp_path)
     article = SAMPLES / "seeds" / "ferry-fire.md"
-    for name in ("articles", "incoming", "data", "model", "out"):
+    for name in ("articles", "incoming", "data", "model", "out", "star"):
         Path(name).mkdir()
     for name in ("articles/ferry.md", "article.md", "other.md"):
         shutil.copy(article, name)
