@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -25,6 +25,7 @@ TIME_KEY = re.compile(
     rb'"(created_at|createdAt)"\s*+:\s*+(?:"([^"\\]{1,64})"|(?!null\b|"")([^\s,}]{1,64}))'
 )
 MAX_EXAMPLE_CHARS = 40
+DELETED_TEXTS = ("[deleted]", "[removed]")
 NAIVE_TIME = (
     "times without an offset in {column!r}, read as UTC: {n:,} (--timezone Europe/Berlin says "
     "otherwise)"
@@ -204,6 +205,11 @@ class MessageMaker:
         self, number: int, raw: bytes, detail: str, reason: Reason = Reason.UNKNOWN_FORM
     ) -> FileMessage:
         return self.message(rejection(reason, detail), b"", number, raw)
+
+
+def join_parts(parts: Iterable[str | None]) -> str:
+    """A title and a text, without what Reddit writes in the place of deleted ones."""
+    return "\n\n".join(part for part in parts if part and part not in DELETED_TEXTS)
 
 
 def plain_post(text: str, id: str | None = None, **more: str | float | list[str] | None) -> bytes:

@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from newsift.files.messages import (
+    RAW_OBJECT,
     FileMessage,
     FormatError,
     MessageMaker,
+    join_parts,
     plain_post,
 )
 from newsift.files.tables import FileOptions, PostColumns
@@ -36,8 +38,12 @@ class PostView(msgspec.Struct):
 
 
 def jetstream_event(view: bytes) -> bytes:
-    """A post of Bluesky's API as an event of a Jetstream."""
+    """A post of Bluesky's API as an event of a Jetstream; 4CAT writes its keys in snake case."""
     post_view = decode(view, type=PostView)
+    record: Any = post_view.record
+    if b'"created_at"' in bytes(record):
+        fields = RAW_OBJECT.decode(record)
+        record = {"createdAt" if key == "created_at" else key: fields[key] for key in fields}
     did, _, path = post_view.uri.removeprefix(AT_SCHEME).partition("/")
     collection, _, key = path.partition("/")
     if post_view.author is not None and post_view.author.did:
@@ -46,7 +52,7 @@ def jetstream_event(view: bytes) -> bytes:
         "operation": "create",
         "collection": collection,
         "rkey": key,
-        "record": post_view.record,
+        "record": record,
     }
     return msgspec.json.encode({"did": did, "kind": "commit", "commit": commit})
 
@@ -96,7 +102,6 @@ def _last_part(address: str | None) -> str | None:
 
 
 REDDIT_URL = "https://www.reddit.com"
-DELETED_TEXTS = ("[deleted]", "[removed]")
 SUBMISSION, COMMENT, LISTING = "t3", "t1", "Listing"
 
 
@@ -149,7 +154,7 @@ def reddit_post(thing: bytes) -> bytes:
     item = THING.decode(thing)
     kind = SUBMISSION if item.body is None else COMMENT
     parts = (item.body,) if kind == COMMENT else (item.title, item.selftext)
-    text = "\n\n".join(part for part in parts if part and part not in DELETED_TEXTS)
+    text = join_parts(parts)
     name = item.name or (f"{kind}_{item.id}" if item.id else None)
     url = f"{REDDIT_URL}{item.permalink}" if item.permalink else None
     created_at = item.created_utc
@@ -244,6 +249,12 @@ class MediaObject(msgspec.Struct):
     media_key: str
 
 
+class ShownMedia(msgspec.Struct):
+    """The attachments of a tweet: 4CAT has pictures in the place of their keys."""
+
+    media_keys: list[Raw] | None = None
+
+
 TWEET = msgspec.json.Decoder(Tweet)
 
 
@@ -272,6 +283,23 @@ def unfold_page(page: bytes) -> Iterator[bytes]:
             yield wrap_tweet(bytes(tweet))
 
 
+def flattened_tweet(tweet: bytes | Raw) -> dict[str, Any]:
+    """A tweet as 4CAT keeps it, as twarc flattens it.
+
+    4CAT puts the author under `author_user`, and pictures in the place of their keys.
+    """
+    fields: dict[str, Any] = RAW_OBJECT.decode(tweet)
+    if author := fields.pop("author_user", None):
+        fields["author"] = author
+    attachments = decode(fields.get("attachments", b"null"), type=ShownMedia | None)
+    shown = (attachments and attachments.media_keys) or []
+    if pictures := [item for item in shown if bytes(item).startswith(b"{")]:
+        keys = [decode(picture, type=MediaObject).media_key for picture in pictures]
+        fields["attachments"] = {"media_keys": keys, "media": pictures}
+    others = decode(fields.get("referenced_tweets", b"null"), type=list[Raw] | None)
+    return fields | {"referenced_tweets": [flattened_tweet(other) for other in others or []]}
+
+
 def wrap_tweet(tweet: bytes) -> bytes:
     """A tweet alone, in an envelope that no other platform has."""
     return b'{"data":' + tweet + b"}"
@@ -286,6 +314,7 @@ PLATFORMS = {"x": "twarc", "bluesky": "bluesky", "mastodon": "mastodon"}
 FORMATS = ("twarc", "bluesky", "mastodon", "reddit", "telegram")
 Posts = Iterator[bytes | PassedOver]
 REDDIT_KINDS = [msgspec.json.encode(kind) for kind in (LISTING, SUBMISSION, COMMENT)]
+AUTHOR_OF_FOURCAT = b'"author_user"'
 DECODE_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -329,6 +358,8 @@ class ObjectReader:
             yield self._by_columns(value, number)
             return
         message = self._maker.post(value, number, value)
+        if _platform(message) == "x" and AUTHOR_OF_FOURCAT in value:
+            message = self._of_fourcat(message)
         if message.reading == NO_POST or _platform(message) in PLATFORMS:
             yield self._check_platform(message)
             return
@@ -357,6 +388,14 @@ class ObjectReader:
             yield self._maker.message(diagnose(value, error), b"", number, value)
         except ValueError as error:
             yield self._maker.rejected(number, value, str(error))
+
+    def _of_fourcat(self, message: FileMessage) -> FileMessage:
+        """The tweet with its author's name and what its pictures show, if it has 4CAT's form."""
+        try:
+            post = msgspec.json.encode(flattened_tweet(message.raw))
+        except DECODE_ERRORS:
+            return message
+        return self._maker.post(post, message.offset + 1, message.raw)
 
     def _plain(self, message: FileMessage) -> FileMessage:
         if self._platform == "twarc" and _platform(message) == "plain":

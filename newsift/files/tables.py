@@ -14,9 +14,11 @@ from newsift.files.messages import (
     MessageMaker,
     NoTextColumnError,
     ValueCorrector,
+    join_parts,
     plain_post,
 )
 from newsift.files.read import MAX_LINE_BYTES, too_long
+from worker.posts.attachments import MAX_LINKS
 from worker.posts.outcome import NO_WORDS, Reason
 
 UTF8, CP1252 = "UTF-8", "Windows-1252"
@@ -62,6 +64,10 @@ LANG_NAMES = ("lang", "language", "languageguess", "languages")
 URL_NAMES = ("url", "link", "permalink", "tweeturl", "posturl")
 # Of the tool 4CAT, whose times are in UTC.
 FOURCAT_COLUMNS = {"id", "thread_id", "body", "timestamp"}
+FOURCAT_LINK_NAMES = ("links", "urls")  # of what a post links to, separated by commas
+REDDIT_COLUMNS = {"subreddit", "domain"}  # where one is, 4CAT's `url` is the page linked to
+OWN_PAGE = "self."  # Reddit's domain of a post that links to nothing
+NEXT_LINK = re.compile(r",?\s+|,(?=https?://)")  # an address may hold a comma itself
 NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 MAX_LISTED_NAMES = 20
 
@@ -109,6 +115,8 @@ class PostColumns:
     lang: str | None
     url: str | None
     is_utc: bool
+    title: str | None = None
+    links: str | None = None
 
     @classmethod
     def from_header(
@@ -139,15 +147,20 @@ class PostColumns:
             raise NoTextColumnError(message, place)
         id = find_column("--id-column", options.id, ID_NAMES)
         time = find_column("--time-column", options.time, TIME_NAMES)
-        utc = set(header) >= FOURCAT_COLUMNS or normalise_name(time or "").endswith("utc")
+        is_fourcat = set(header) >= FOURCAT_COLUMNS
+        is_reddit = is_fourcat and not REDDIT_COLUMNS.isdisjoint(header)
+        links_names = ("url",) if is_reddit else FOURCAT_LINK_NAMES if is_fourcat else ()
+        url_names = [name for name in URL_NAMES if name not in links_names]
         return cls(
             text,
             id,
             time,
             find_column("--author-column", options.author, AUTHOR_NAMES),
             find_usual(LANG_NAMES),
-            find_column("--link-column", options.link, URL_NAMES),
-            utc,
+            find_column("--link-column", options.link, url_names),
+            is_fourcat or normalise_name(time or "").endswith("utc"),
+            title=find_usual(("subject",)) if is_fourcat and text == "body" else None,
+            links=find_usual(links_names),
         )
 
     def post(self, row: Mapping[str, object], corrector: ValueCorrector) -> bytes:
@@ -156,18 +169,28 @@ class PostColumns:
             id = corrector.read_cell_id(id, self.id or "")
         time = None if self.time is None else row.get(self.time)
         time = time.strip() if isinstance(time, str) else time
+        text, url, links = str(row[self.text] or ""), _cell_text(row, self.url), self._links(row)
+        if self.title:
+            text = join_parts((_cell_text(row, self.title), text))
+        if self.links == "url" and str(row.get("domain")).startswith(OWN_PAGE):
+            url, links = url or next(iter(links), None), []
         return plain_post(
-            str(row[self.text] or ""), id,
+            text, id,
             created_at=None if time in (None, "")
             else corrector.read_time(time, self.time or "", self.is_utc),
             author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
-            url=_cell_text(row, self.url),
+            url=url, links=links,
         )  # fmt: skip
+
+    def _links(self, row: Mapping[str, object]) -> list[str]:
+        """No more than a post may have: a cell could hold a list without bound."""
+        cell = _cell_text(row, self.links)
+        return NEXT_LINK.split(cell, MAX_LINKS)[:MAX_LINKS] if cell else []
 
     def describe(self) -> str:
         columns = {
-            "text": self.text, "id": self.id, "time": self.time, "author": self.author,
-            "language": self.lang, "link": self.url,
+            "title": self.title, "text": self.text, "id": self.id, "time": self.time,
+            "author": self.author, "language": self.lang, "link": self.url, "links": self.links,
         }  # fmt: skip
         sources = ", ".join(f"{part} from {name!r}" for part, name in columns.items() if name)
         return sources if self.id else f"{sources}, ids from the texts"

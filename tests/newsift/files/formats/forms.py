@@ -7,7 +7,8 @@ docs.joinmastodon.org/spec/activitypub, /entities/Status.
 Telegram: Telegram/SourceFiles/export/output/export_output_json.cpp of
 github.com/telegramdesktop/tdesktop.
 Reddit: the Pushshift Reddit Dataset (arXiv 2001.08435); reddit.com/dev/api (listings).
-4CAT: map_item of datasources/twitterv2/search_twitter.py and bsky/search_bsky.py of
+4CAT: enrich_tweet and map_item of datasources/twitterv2/search_twitter.py, get_items and map_item
+of bsky/search_bsky.py, thread_to_4cat and post_to_4cat of reddit/search_reddit.py of
 github.com/digitalmethodsinitiative/4cat.
 """
 
@@ -112,9 +113,61 @@ ALL_CHATS = {
     "chats": {"about": "", "list": [CHAT, CHAT | {"id": 6}]},
 }  # fmt: skip
 
+FOURCAT_TWEET: dict[str, Any] = BARE | {
+    "conversation_id": "20", "created_at": "2022-10-12T08:00:00.000Z", "author_user": ANN,
+    "attachments": {"media_keys": [
+        {"media_key": "3_1", "type": "photo", "alt_text": "A ferry", "url": "https://a.example/1"},
+        "3_2",
+    ]},
+}  # fmt: skip
+FOURCAT_RETWEET = TWEET | {
+    "author_user": BEN,
+    "referenced_tweets": [{"type": "retweeted"} | FOURCAT_TWEET | {"id": "19"}],
+}  # fmt: skip
+FOURCAT_VIEW: dict[str, Any] = {
+    "uri": "at://did:plc:abc/app.bsky.feed.post/3kxyz", "cid": "bafy", "py_type": "x",
+    "author": {"did": "did:plc:abc", "handle": "ann.example.org", "display_name": "Ann",
+               "created_at": "2023-01-01T00:00:00.000Z"},
+    "record": {"py_type": "app.bsky.feed.post", "created_at": "2024-06-01T10:00:00.000Z",
+               "langs": ["en"], "text": "Smoke on the ferry", "embed": None, "facets": None},
+    "indexed_at": "2024-06-01T10:00:01.000Z", "threadgate": None, "labels": [],
+    "4CAT_metadata": {"query": "ferry", "rank": 0},
+}  # fmt: skip
 FOURCAT_TWITTER = (
-    "id,thread_id,timestamp,unix_timestamp,link,subject,body,author,author_fullname,language_guess",
+    (
+        "id,thread_id,timestamp,unix_timestamp,link,subject,body,author,author_fullname,author_id,"
+        "source,language_guess,possibly_sensitive,retweet_count,reply_count,like_count,quote_count,"
+        "is_retweet,retweeted_user,is_quote_tweet,quoted_user,is_reply,replied_user,hashtags,urls,"
+        "images,videos,mentions,long_lat,place_name"
+    ),
     '20,20,2022-10-12 08:00:00,1665561600,https://twitter.com/ann/status/20,,"Smoke, on',
-    'the ferry",ann,Ann A,en',
+    (
+        'the ferry",ann,Ann A,11,web,en,no,0,0,0,0,no,,no,,no,,fire,'
+        '"https://news.example/a,b,https://b.example/fire?x=1,y",,,,,'
+    ),
+)
+FOURCAT_BLUESKY = (
+    (
+        "collected_at,query,rank,id,thread_id,created_at,author,author_id,body,link,tags,like_count,"
+        "quote_count,reply_count,repost_count,quoted_post,quoted_user,replied_to_post,replied_to_user,"
+        "replies_allowed,mentions,links,images,labels,has_poll,languages,author_display_name,"
+        "author_profile,author_avatar,author_created_at,timestamp"
+    ),
+    (
+        "2024-06-02T00:00:00,ferry,0,at://did:plc:abc/app.bsky.feed.post/3kxyz,,"
+        "2024-06-01T10:00:00+00:00,ann.example.org,did:plc:abc,sad,"
+        "https://bsky.app/profile/ann.example.org/post/3kxyz,,1,0,0,0,,,,,True,,"
+        "https://news.example/2026/ferry-fire,https://cdn.example/1.jpg,,False,en,Ann,,,,1717236000.0"
+    ),
+)
+FOURCAT_REDDIT = (
+    (
+        "thread_id,id,timestamp,body,subject,author,author_flair,post_flair,domain,url,image_file,"
+        "image_md5,subreddit,parent,score"
+    ),
+    "abc12,abc12,1700000000,,Ferry on fire,ann,,,news.example,https://news.example/ferry,,,news,,4",
+    "abc13,abc13,1700000000,Smoke,Ferry,ann,,,self.news,https://www.reddit.com/r/a,,,news,,4",
+    "abc12,c1,1700000100,I saw the smoke,,ben,,,,,,,news,t3_abc12,1",
+    "abc14,abc14,1700000000,[removed],Gone,ann,,,self.news,https://www.reddit.com/r/b,,,news,,4",
 )
 FOURCAT_OLD = ("id,thread_id,timestamp,body,author", "20,20,2022-10-12 08:00:00,Smoke,ann")

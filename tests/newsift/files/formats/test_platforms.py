@@ -20,6 +20,7 @@ from worker.posts.read import read_post
 
 KNOWN = [forms.TWEET, forms.PAGE, forms.FLATTENED, forms.VIEW, forms.SEARCHED, forms.STATUS,
          *forms.OUTBOX["orderedItems"], forms.SUBMISSION, forms.COMMENT, *forms.LISTING,
+         forms.FOURCAT_TWEET, forms.FOURCAT_RETWEET, forms.FOURCAT_VIEW,
          forms.MESSAGE, forms.SERVICE, {"id": "1", "text": "a"}, {"text": "a"}]  # fmt: skip
 SMALL = st.recursive(
     st.none() | st.integers(-2, 2) | st.floats(allow_nan=False, allow_infinity=False)
@@ -29,7 +30,17 @@ SMALL = st.recursive(
     max_leaves=5,
 )  # fmt: skip
 FIELDS = st.sampled_from(
-    [*ObjectKeys.__struct_fields__, "id", "text", "includes", "replies", "title"]
+    [
+        *ObjectKeys.__struct_fields__,
+        "id",
+        "text",
+        "includes",
+        "replies",
+        "title",
+        "author_user",
+        "attachments",
+        "referenced_tweets",
+    ]
 )
 
 
@@ -207,11 +218,46 @@ def test_4cat_s_tables(read: Read) -> None:
     assert message.reading == Post(
         id="20", platform="plain", text="Smoke, on\nthe ferry", author="ann",
         created_at="2022-10-12T08:00:00Z", lang="en", url="https://twitter.com/ann/status/20",
+        links=("https://news.example/a,b", "https://b.example/fire?x=1,y"),
     )  # fmt: skip
     assert message.columns is not None
     assert list(message.columns) == forms.FOURCAT_TWITTER[0].split(",")
     (old,) = posts(read("\n".join(forms.FOURCAT_OLD), "4cat.csv"))
     assert old.created_at == "2022-10-12T08:00:00Z"  # 4CAT's times are UTC
+
+
+def test_what_a_post_links_to_stands_in_4cat_s_tables(read: Read) -> None:
+    (post,) = posts(read("\n".join(forms.FOURCAT_BLUESKY), "4cat.csv"))
+    assert post.links == ("https://news.example/2026/ferry-fire",)
+    assert post.url == "https://bsky.app/profile/ann.example.org/post/3kxyz"
+    assert post.created_at == "2024-06-01T10:00:00Z"
+    reddit = "\n".join(forms.FOURCAT_REDDIT)
+    linking, own, comment, removed = posts(read(reddit, "4cat.csv"))
+    assert (linking.text, linking.url) == ("Ferry on fire", None)
+    assert linking.links == ("https://news.example/ferry",)
+    assert (own.text, own.url, own.links) == ("Ferry\n\nSmoke", "https://www.reddit.com/r/a", ())
+    assert (comment.text, comment.url, comment.links) == ("I saw the smoke", None, ())
+    assert removed.text == "Gone"
+    chosen, *_ = posts(read(reddit, "4cat.csv", text="subject", link="url"))
+    assert (chosen.text, chosen.url) == ("Ferry on fire", "https://news.example/ferry")
+    header, row = forms.FOURCAT_BLUESKY
+    many = row.replace(
+        "https://news.example/2026/ferry-fire", '"' + "https://a.example/b," * 50_000 + '"'
+    )
+    (post,) = posts(read(f"{header}\n{many}", "4cat.csv"))
+    assert post.links == ("https://a.example/b",)
+
+
+def test_4cat_s_json_has_authors_pictures_and_times(read: Read) -> None:
+    tweet, retweet = posts(read(json_lines(forms.FOURCAT_TWEET, forms.FOURCAT_RETWEET)))
+    assert (tweet.id, tweet.author, tweet.alt) == ("20", "ann", ("A ferry",))
+    assert (retweet.author, retweet.text) == ("ben", forms.BARE["text"])
+    assert retweet.alt == ("A ferry",)
+    bare = forms.FOURCAT_TWEET | {"author_user": None, "attachments": None}
+    (post,) = posts(read([bare]))
+    assert (post.author, post.alt) == ("11", ())
+    (view,) = posts(read(json_lines(forms.FOURCAT_VIEW)))
+    assert (view.created_at, view.author) == ("2024-06-01T10:00:00.000Z", "did:plc:abc")
 
 
 @pytest.mark.parametrize("name", ["twarc", "bluesky", "mastodon", "reddit", "telegram"])
