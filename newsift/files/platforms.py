@@ -314,6 +314,8 @@ PLATFORMS = {"x": "twarc", "bluesky": "bluesky", "mastodon": "mastodon"}
 FORMATS = ("twarc", "bluesky", "mastodon", "reddit", "telegram")
 Posts = Iterator[bytes | PassedOver]
 REDDIT_KINDS = [msgspec.json.encode(kind) for kind in (LISTING, SUBMISSION, COMMENT)]
+TELEGRAM_TYPES = (b'"message"', b'"service"')
+TELEGRAM_UNSUPPORTED = b'"unsupported"'  # it has an id and a type alone
 AUTHOR_OF_FOURCAT = b'"author_user"'
 DECODE_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -336,9 +338,18 @@ class ObjectKeys(msgspec.Struct, gc=False):
     date: Raw = ABSENT
     date_unixtime: Raw = ABSENT
     text_entities: Raw = ABSENT
+    from_id: Raw = ABSENT
 
     def is_reddit(self) -> bool:
         return bool(self.subreddit and (self.body or self.selftext))
+
+    def is_telegram(self, prefix: bytes) -> bool:
+        """Older exports have neither `date_unixtime` nor `text_entities`."""
+        if prefix and bytes(self.type) == TELEGRAM_UNSUPPORTED:
+            return True
+        is_new = self.type and (self.text_entities or self.date_unixtime)
+        is_old = bytes(self.type) in TELEGRAM_TYPES and (prefix or self.from_id)
+        return bool(self.date and (is_new or is_old))
 
 
 KEYS = msgspec.json.Decoder(ObjectKeys)
@@ -459,7 +470,7 @@ def _of_page(value: bytes, data: Raw) -> tuple[str | None, Posts]:
 
 
 def _of_export(value: bytes, keys: ObjectKeys, prefix: bytes) -> tuple[str | None, Posts | None]:
-    if keys.date and keys.type and (keys.text_entities or keys.date_unixtime):
+    if keys.is_telegram(prefix):
         return "telegram", iter([telegram_post(value, prefix)])
     if keys.type and keys.object:
         return "mastodon", iter([mastodon_status(value)])

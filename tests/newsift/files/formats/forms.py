@@ -108,6 +108,19 @@ MESSAGE = {
     "text_entities": [{"type": "plain", "text": "Smoke on "}],
 }  # fmt: skip
 CHAT = {"name": "Harbour", "type": "public_channel", "id": 5, "messages": [SERVICE, MESSAGE]}
+OLD_SERVICE = {
+    "id": 1, "type": "service", "date": "2019-05-01T10:00:00", "actor": "Harbour", "actor_id": 5,
+    "action": "create_channel", "title": "Harbour", "text": "",
+}  # fmt: skip
+OLD_MESSAGE = {
+    "id": 2, "type": "message", "date": "2019-05-01T12:00:00", "edited": "1970-01-01T01:00:00",
+    "from": "Harbour", "from_id": 4300000005,
+    "text": ["Smoke: ", {"type": "link", "text": "https://news.example/ferry"}],
+}  # fmt: skip
+OLD_CHAT: dict[str, Any] = {
+    "name": "Harbour", "type": "public_channel", "id": 5,
+    "messages": [OLD_SERVICE, OLD_MESSAGE, {"id": 3, "type": "unsupported"}],
+}  # fmt: skip
 ALL_CHATS = {
     "about": "Here is the data you requested.", "personal_information": {"user_id": 1},
     "chats": {"about": "", "list": [CHAT, CHAT | {"id": 6}]},

@@ -21,7 +21,8 @@ from worker.posts.read import read_post
 KNOWN = [forms.TWEET, forms.PAGE, forms.FLATTENED, forms.VIEW, forms.SEARCHED, forms.STATUS,
          *forms.OUTBOX["orderedItems"], forms.SUBMISSION, forms.COMMENT, *forms.LISTING,
          forms.FOURCAT_TWEET, forms.FOURCAT_RETWEET, forms.FOURCAT_VIEW,
-         forms.MESSAGE, forms.SERVICE, {"id": "1", "text": "a"}, {"text": "a"}]  # fmt: skip
+         forms.MESSAGE, forms.SERVICE, forms.OLD_MESSAGE, forms.OLD_SERVICE,
+         {"id": "1", "text": "a"}, {"text": "a"}]  # fmt: skip
 SMALL = st.recursive(
     st.none() | st.integers(-2, 2) | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(["", "a", "t3", "Listing", "at://a/b/c", "Create", "message", "1e999"]),
@@ -211,6 +212,19 @@ def test_telegram_s_exports(read: Read, indent: int | None) -> None:
     assert message.place == "item 2"
     result = posts(read(json.dumps(forms.ALL_CHATS, indent=indent)))
     assert [post.id for post in result] == ["5/2", "6/2"]
+
+
+@pytest.mark.parametrize("form", ["auto", "telegram"])
+def test_older_exports_of_telegram_have_the_date_alone(read: Read, form: str) -> None:
+    plain = forms.OLD_MESSAGE | {"id": 4, "text": "Smoke"}
+    chat = forms.OLD_CHAT | {"messages": [*forms.OLD_CHAT["messages"], plain]}
+    service, message, other, last = read(chat, format=form)
+    assert (service.reading, other.reading) == (NO_POST, NO_POST)
+    assert message.reading == Post(
+        id="5/2", platform="plain", text="Smoke: https://news.example/ferry", author="Harbour",
+        created_at="2019-05-01T12:00:00Z", links=("https://news.example/ferry",),
+    )  # fmt: skip
+    assert [post.id for post in posts([last])] == ["5/4"]
 
 
 def test_4cat_s_tables(read: Read) -> None:
