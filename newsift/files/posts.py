@@ -47,6 +47,7 @@ COLUMN_NAME = re.compile(r"\w[\w.:/ -]{0,59}")
 MIN_COLUMNS = 3  # of a header without a usual name for the text
 MAX_CHECKED_BYTES = 2**16  # of the first line
 MAX_EXCERPT_CHARS = 60
+NO_TIMES = "no column of times was found (--time-column NAME names it)"
 
 
 class ExportKeys(msgspec.Struct):
@@ -312,6 +313,8 @@ class FileMessages:
         self.columns = tuple(header)  # first: they can be chosen among where none has the texts
         self.post_columns = columns = PostColumns.from_header(header, self._options, place)
         self._report_once(columns.describe())
+        if columns.time is None and self._options.time is None:
+            self._report_once(NO_TIMES)
         return columns
 
 

@@ -57,8 +57,12 @@ def _is_utf8(line: bytes) -> bool:
 
 TEXT_NAMES = ("text", "fulltext", "body", "content", "message", "tweet", "tweettext", "posttext")
 ID_NAMES = ("id", "idstr", "tweetid", "twitterid", "statusid", "postid", "messageid")
-TIME_NAMES = ("unixtimestamp", "createdat", "createdutc", "timestamputc", "timestamp", "datetime",
-         "date", "time", "created", "published")  # fmt: skip
+TIME_NAMES = (
+    "unixtimestamp", "createdat", "createdutc", "timestamputc", "timestamp", "datetime",
+    "tweetcreatedat", "postcreatedat", "postedat", "publishedat", "createdtime", "timeutc",
+    "dateutc", "date", "time", "created", "published", "posted", "dateposted", "postdate",
+    "posttime", "datecreated", "datepublished", "datum",
+)  # fmt: skip
 AUTHOR_NAMES = ("authorusername", "username", "userscreenname", "screenname", "author", "user")
 LANG_NAMES = ("lang", "language", "languageguess", "languages")
 URL_NAMES = ("url", "link", "permalink", "tweeturl", "posturl")

@@ -89,6 +89,7 @@ def figure_fields(data: FigureData) -> dict[str, Any]:
         "matched": sum(story.match.posts for story in stories),
         "hours": hours,
         "window": data.period.describe(since),
+        "has_times": bool(data.period.hours),  # else no post of the files has one
         "edges": edges,
         "bins": _bins(edges, data, near, hours),
         "background": [1000 * share for share in share_above(edges, measure.background)],

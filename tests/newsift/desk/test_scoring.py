@@ -12,7 +12,7 @@ from msgspec import UNSET
 from encoder.model.weights import F32
 from newsift.desk.matches import MatchMirror
 from newsift.desk.model import ControlView, DeskModel
-from newsift.desk.period import StreamPeriod
+from newsift.desk.period import FilePeriod, StreamPeriod
 from newsift.desk.post_fields import MAX_AUTHOR_CHARS
 from newsift.desk.scoring import (
     EventScores,
@@ -190,6 +190,8 @@ def test_the_hourly_rates_are_those_of_all_posts(
             assert rate == pytest.approx((scores >= edge).sum() / HOURS)
     assert sum(data["bins"]["matches"]) == data["matched"] >= (scores >= top).sum()
     assert data["hours"] == pytest.approx(HOURS)
+    assert data["has_times"]
+    assert not figure_fields(replace(shown, period=FilePeriod()))["has_times"]
     alone = figure_fields(replace(shown, near=NearAnswers((), ("no worker",))))
     assert (alone["floor"], alone["messages"]) == (None, ["no worker"])
     assert [rate for rate in alone["hourly"] if rate is not None] == [

@@ -48,6 +48,12 @@ def test_a_column_of_texts_that_is_not_found_is_to_be_chosen(tmp_path: Path) -> 
     assert result.rows[0] == ["ann", "eins", "15/04/2013"]
 
 
+def test_a_column_of_times_that_is_not_found_is_named(tmp_path: Path) -> None:
+    (warning,) = shown(tmp_path, "text,wann\na,2013-04-15T18:01:10Z\n").warnings
+    assert warning.startswith("no column of times was found")
+    assert shown(tmp_path, "text,wann\na,b\n", FileOptions(time="")).warnings == []
+
+
 def test_a_column_can_be_none(tmp_path: Path) -> None:
     table = "id,text,date,user,url,place\n1,a,2013-04-15,ann,https://a.example/1,b\n"
     none = FileOptions(id="", time="", author="place", link="")

@@ -25,7 +25,7 @@ def test_every_page_opens_and_marks_its_entry(window: Window, where: str) -> Non
 
 FIGURES = """async () => {
   const { number, percent, rate, score } = await import("/lib/ui.js");
-  const { backgroundWords, shareFigure } = await import("/pages/event/reading.js");
+  const { backgroundWords, hourlyFigure, shareFigure } = await import("/pages/event/reading.js");
   const labels = { share: [0.9962, 1, 1], random_labels: 600 };
   return [
     percent(0.9999), percent(1), percent(0), percent(0.0002), percent(0.8),
@@ -33,6 +33,8 @@ FIGURES = """async () => {
     shareFigure({ labelled_scores: [1], lowest_covered: 0.1 }, { labels, isReached: true }).known,
     backgroundWords({ background_posts: 300_000 }, { background: 0.004 }),
     backgroundWords({ background_posts: 20_000 }, { background: 0 }),
+    ...[true, false].map((has_times) =>
+      hourlyFigure({ has_times, thresholds: [0.2, 0.2] }, { hourly: null, score: 0.3 }).unknown),
   ];
 }"""
 
@@ -41,6 +43,7 @@ def test_no_figure_claims_more_than_is_known(window: Window) -> None:
     assert window.open().evaluate(FIGURES) == [
         "99.99 %", "100 %", "0 %", "0.02 %", "80 %", "0.04", "0.0", "2.3", "0.000", "-0.200",
         "0", "0", "100 % (99.6 % to 100 %), by 600 labels", "fewer than 0.01", "fewer than 0.05",
+        "the time is too short", "the posts have no times",
     ]  # fmt: skip
 
 

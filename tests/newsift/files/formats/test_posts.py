@@ -266,6 +266,26 @@ def written(folder: Path, form: str, *moments: str) -> Path:
     return file
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["Posted at", "published_at", "Date posted", "created_time", "Post date", "Time (UTC)", "Datum",
+     "Tweet created at", "Date (UTC)"],
+)  # fmt: skip
+def test_usual_names_of_times_are_found(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.csv").write_text(f"text,{name}\na,2013-04-15T18:01:10Z\n")
+    assert times(read(tmp_path / "a.csv")) == ["2013-04-15T18:01:10Z"]
+
+
+@pytest.mark.parametrize(("options", "is_said"), [({}, True), ({"time": ""}, False)])
+def test_a_table_in_which_no_times_are_found_says_so(
+    tmp_path: Path, options: dict[str, str], is_said: bool
+) -> None:
+    (tmp_path / "a.csv").write_text("text,wann\na,2013-04-15T18:01:10Z\n")
+    said: list[str] = []
+    open_inputs([tmp_path / "a.csv"], FileOptions(**options), DEFAULT_LIMITS, said.append)
+    assert any("--time-column" in message for message in said) == is_said
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_times_without_an_offset_are_utc_and_counted(tmp_path: Path, form: str) -> None:
     file = written(tmp_path, form, NAIVE, "2013-04-15", "2013-04-15T18:01:10-05:00", "soon")
