@@ -20,6 +20,10 @@ from worker.text import one_line, shorten
 UNIX_TIME = re.compile(r"[0-9]{9,17}(?:\.[0-9]{1,9})?")  # eight digits are a date, as 20241231
 # 1.23E+18, as spreadsheets write, and 12345678901234567.0, as tools that read ids as floats do
 ROUNDED_NUMBER = re.compile(r"[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+|[0-9]{16,}\.0")
+EXACT_DIGITS = 15  # of a number in a spreadsheet, which writes zeros for the others
+LONG_NUMBER = re.compile(r"[0-9]{16,}")
+FIRST_ROWS = 100  # of a table, that show whether its long ids are rounded
+MIN_ZEROS = 8  # beyond the exact digits, of all first ids: a chance of 1 in 10^8
 EXACT_FLOAT = re.compile(r"([0-9]{1,15})\.0")
 TIME_KEY = re.compile(
     rb'"(created_at|createdAt)"\s*+:\s*+(?:"([^"\\]{1,64})"|(?!null\b|"")([^\s,}]{1,64}))'
@@ -57,6 +61,16 @@ class ValueCorrector:
         self._zone = zone
         self._counts = Counter[tuple[str, str]]()  # by message and column
         self._examples: dict[tuple[str, str], str] = {}
+        self._has_long_rounded_ids = False
+
+    def judge_ids(self, ids: Iterable[str]) -> None:
+        """Decides by the first ids of a table whether its long ids were rounded to plain digits.
+
+        One id may end in zeros by chance; many do not.
+        """
+        tails = [id[EXACT_DIGITS:] for id in ids if LONG_NUMBER.fullmatch(id)]
+        are_zeros = len(tails) > 1 and not "".join(tails).strip("0")
+        self._has_long_rounded_ids = are_zeros and sum(map(len, tails)) >= MIN_ZEROS
 
     def read_time(self, value: object, column: str, is_utc: bool = False) -> str | None:
         """The time in UTC; None if it cannot be read."""
@@ -72,6 +86,8 @@ class ValueCorrector:
 
     def is_rounded(self, id: str, column: str) -> bool:
         is_rounded = ROUNDED_NUMBER.fullmatch(id) is not None
+        if self._has_long_rounded_ids and LONG_NUMBER.fullmatch(id):
+            is_rounded = not id[EXACT_DIGITS:].strip("0")
         if is_rounded:
             self._count(ROUNDED_ID, column, id)
         return is_rounded

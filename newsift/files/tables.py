@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from encoder.errors import InputError
 from newsift.files.messages import (
+    FIRST_ROWS,
     FileMessage,
     FormatError,
     MessageMaker,
@@ -185,6 +186,11 @@ class PostColumns:
             author=_cell_text(row, self.author), lang=_cell_text(row, self.lang),
             url=url, links=links,
         )  # fmt: skip
+
+    def judge_ids(self, rows: Sequence[Mapping[str, object]], corrector: ValueCorrector) -> None:
+        """With the first rows of a table, before any is read."""
+        cells = (_cell_text(row, self.id) for row in rows[:FIRST_ROWS])
+        corrector.judge_ids(cell for cell in cells if cell is not None)
 
     def _links(self, row: Mapping[str, object]) -> list[str]:
         """No more than a post may have: a cell could hold a list without bound."""

@@ -344,6 +344,41 @@ def test_rounded_ids_are_replaced_by_digests_of_texts(tmp_path: Path, form: str,
     )
 
 
+ROUNDED_TO_15 = [f"{1790123456789 + n}230000" for n in range(60)]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    "ids", [["1790000000000000000"] * 60, ROUNDED_TO_15, ROUNDED_TO_15[:2], ["12", *ROUNDED_TO_15]]
+)
+def test_ids_that_were_rounded_to_plain_digits_are_named(
+    tmp_path: Path, form: str, ids: list[str]
+) -> None:
+    file, texts = tmp_path / f"a.{form}", [f"text {n}" for n in range(len(ids))]
+    if form == "csv":
+        file.write_text("id,text" + "".join(f"\n{i},{t}" for i, t in zip(ids, texts, strict=True)))
+    else:
+        write(file, id=list(map(int, ids)), text=texts)
+    result, messages = read_and_hear(file)
+    assert [post.id for post in posts(result)] == [
+        text_id(text) if len(id) > 15 else id for id, text in zip(ids, texts, strict=True)
+    ]
+    assert f"in 'id': {sum(len(id) > 15 for id in ids)}, such as" in messages[-1]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["1790123456789230000"], [*ROUNDED_TO_15[:50], "1790123456789230001"],
+        ["1790000000000000"] * 7, ["100000000000000"] * 60,
+        [*map(str, range(1790123456789230000 - 60, 1790123456789230001))],
+    ],
+)  # fmt: skip
+def test_ids_that_end_in_zeros_by_chance_stay(tmp_path: Path, ids: list[str]) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n" + "".join(f"{id},a\n" for id in ids))
+    assert [post.id for post in posts(read(tmp_path / "a.csv"))] == ids
+
+
 def test_ids_of_a_table_that_were_read_as_floats_lose_their_zero(tmp_path: Path) -> None:
     """pandas writes a column of numbers with a gap in it so."""
     file, ids = tmp_path / "a.csv", ["123456789012345.0", "7.0", "1.5", "v1.0"]
