@@ -2,8 +2,9 @@
 
 import csv
 import re
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 import msgspec
@@ -173,9 +174,9 @@ class FileMessages:
 
     def __init__(
         self, file: Path, options: FileOptions, limits: Limits,
-        report: Callable[[str], None] = lambda _: None, blank: bool = False,
+        report: Callable[[str], None] = lambda _: None, blank: bool = False, name: str = "",
     ) -> None:  # fmt: skip
-        self.name = STDIN if file == DASH else file.name
+        self.name = STDIN if file == DASH else name or file.name
         self._file, self._options, self._limits = file, options, limits
         self._report, self._blank = report, blank
         self._corrector = ValueCorrector(options.zone)
@@ -197,7 +198,7 @@ class FileMessages:
 
     def reopened(self) -> "FileMessages":
         """The same file, to be read beside this; its columns are known."""
-        other = FileMessages(self._file, self._options, self._limits)
+        other = FileMessages(self._file, self._options, self._limits, name=self.name)
         other.check()
         return other
 
@@ -256,10 +257,10 @@ class FileMessages:
     def _batches(self) -> Batches:
         self.bytes_read, self._corrector = 0, ValueCorrector(self._options.zone)
 
-        def count(size: int) -> None:
+        def add_size(size: int) -> None:
             self.bytes_read += size
 
-        pieces = chunks(self._file, count)
+        pieces = chunks(self._file, add_size)
         start, pieces = read_start(pieces)
         format_ = recognise_format(self._file, start, self._options)
         if format_ == PARQUET:
@@ -332,10 +333,24 @@ def open_inputs(
     report: Callable[[str], None] = lambda _: None, blank: bool = False,
 ) -> list[FileMessages]:  # fmt: skip
     """Open the inputs. Raises InputError for one that is not understood."""
-    inputs = [FileMessages(file, options, limits, report, blank) for file in find_files(files)]
+    sources = find_files(files)
+    names = distinct_names(sources)
+    inputs = [FileMessages(each, options, limits, report, blank, names[each]) for each in sources]
     for input_ in inputs:
         input_.check()
     return inputs
+
+
+def distinct_names(files: Iterable[Path]) -> dict[Path, str]:
+    """The name of each file, after as many folders as tell apart those of the same name."""
+    by_name: dict[str, set[Path]] = defaultdict(set)
+    for file in files:
+        by_name[file.name].add(file)
+    names: dict[Path, str] = {}
+    for same in by_name.values():
+        length = next(n for n in count(1) if len({file.parts[-n:] for file in same}) == len(same))
+        names |= {file: str(Path(*file.parts[-length:])) for file in same}
+    return names
 
 
 def columns_of(inputs: Iterable[FileMessages]) -> list[str]:

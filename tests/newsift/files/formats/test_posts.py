@@ -101,6 +101,27 @@ def test_a_file_without_rows_is_reported(tmp_path: Path, content: bytes, count: 
     assert any("is empty" in report for report in reports) == (not count)
 
 
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["w/posts.csv", "w/other/posts.csv"], ["w/posts.csv", "other/posts.csv"]),
+        (["a/x/p.csv", "b/x/p.csv", "b/y/q.csv"], ["a/x/p.csv", "b/x/p.csv", "q.csv"]),
+        (["p.csv", "a/p.csv"], ["p.csv", "a/p.csv"]), (["a/p.csv", "a/p.csv"], ["p.csv"] * 2),
+    ],
+)  # fmt: skip
+def test_files_of_the_same_name_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], names: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in map(Path, files):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(TABLE)
+    inputs = open_inputs(map(Path, files), FileOptions(), DEFAULT_LIMITS)
+    assert [each.name for each in inputs] == names
+    topics = [row.topic for each in inputs for batch in each.reopened() for row in batch]
+    assert topics == names
+
+
 def test_a_broken_first_line_is_a_bad_row_where_the_next_is_an_object(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     for content in (b'{"id": "1", "te\n' + ONE, b'{"id": "1", "te\n' + ONE[:-1]):
