@@ -129,7 +129,7 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
         raise InputError(f"--project: {folder} does not exist; give --file FILE to begin it")
     with open_project(folder) as project:
         sources, options = _sources(project, files.files, files.file_options)
-        inputs = open_inputs(sources, options, config.limits, notify)
+        inputs = _open_files(sources, options, config)
         drafts = read_seed_files(files.seeds)
         if not files.force:
             require_articles(drafts, config.model.name)
@@ -146,7 +146,7 @@ def serve_projects(config: Config, access: Access, folder: Path) -> None:
 
     def run(folder: Path, end: Event, on_open: Callable[[Desk], None]) -> None:
         with open_project(folder) as project:
-            inputs = open_inputs(project.files, project.description.options, config.limits, notify)
+            inputs = _open_files(project.files, project.description.options, config)
             with file_desk(config, project, inputs, changes=projects.changes) as (desk, services):
                 desk.start()
                 desk.mirrors.matches_follower.ready.wait(READY_WAIT_S)
@@ -231,6 +231,17 @@ def _sources(
     if DASH in sources:
         raise InputError("--file -: the posts are read again when articles change; give a file")
     return list(sources), options
+
+
+def _open_files(
+    sources: Sequence[Path], options: FileOptions, config: Config
+) -> list[FileMessages]:
+    """Raises InputError for files without any row."""
+    inputs = open_inputs(sources, options, config.limits, notify)
+    if all(each.is_empty for each in inputs):
+        names = ", ".join(each.name for each in inputs)
+        raise InputError(f"{names}: holds no row with a post; give another file")
+    return inputs
 
 
 def _publish(config: Config, drafts: Sequence[SeedDraft]) -> None:

@@ -185,6 +185,7 @@ class FileMessages:
         self.columns: tuple[str, ...] = ()  # of a table; known after the first batch
         self.post_columns: PostColumns | None = None  # of a table: which of them make the post
         self.bytes_read = 0
+        self.is_empty = False  # of a file that is checked: it has no row at all
 
     @property
     def is_file(self) -> bool:
@@ -206,6 +207,7 @@ class FileMessages:
         """Raises InputError if the input is not understood."""
         batches = self._checked_batches()
         first = list(islice(batches, CHECKED_BATCHES if self.is_file else 1))
+        self.is_empty = self.is_file and not any(first) and not any(batches)
         self.bytes_read = 0
         if not self.is_file:
             self._sample = chain(first, batches)

@@ -131,6 +131,7 @@ REFUSED = [
     ("desk --file gone.csv", "gone.csv: cannot be read"),
     ("desk --file noise.bin", "noise.bin"),
     ("desk --file posts.jsonl gone.csv", "gone.csv: cannot be read"),
+    ("desk --file no_posts.csv no_labels.jsonl", "no_labels.jsonl: holds no row"),
     ("desk --file -", "--file -: the posts are read again"),
     ("desk --file posts.jsonl --kafka 127.0.0.1:1", "--kafka: files and projects have a broker"),
     ("desk --file posts.jsonl --seeds a.md", "a.md: has 1 word, and an article has 40"),

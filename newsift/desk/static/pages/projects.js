@@ -17,6 +17,7 @@ const ROLES = [
 ];
 const POST_HEADS = ["id", "time", "author", "link", "text"];
 const ENDINGS = /\.(csv|tsv|tab|json|jsonl|ndjson|txt|parquet)?(\.(gz|zst))?$/i;
+const NO_POSTS = "No row becomes a post, so there is nothing to make a project of: choose another file or column.";
 const OPTION = / \(--[^)]*\)/; // of a warning: what helps at the command line
 
 let wanted = null; // The project that this page has opened: it is shown once it is open.
@@ -205,6 +206,7 @@ function NewProject({ upload: token }) {
       <${FirstTime} first=${shown.first_time} />
       <${Rows} shown=${shown} /></section>
     <${LeftOut} shown=${shown} isLate=${!answer && !error} />
+    ${shown.names_text && shown.posts === 0 && paragraph("refused", NO_POSTS, "alert")}
     <div class="row sticky"><${ErrorText} error=${failure} />
       <${Button} kind="main" run=${create} disabled=${!isReady}>Make the project<//>
       <${Button} run=${drop}>Cancel<//></div>`;

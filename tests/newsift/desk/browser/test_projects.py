@@ -181,6 +181,16 @@ def test_one_row_that_is_no_post_is_left_out(window: Window) -> None:
     expect(left_out).to_contain_text("1 row that is no post, such as deletions")
 
 
+def test_a_header_alone_makes_no_project(window: Window) -> None:
+    page = window.open()
+    page.evaluate(DROP, ["posts.csv", "text,id\n"])
+    left_out = page.get_by_role("status", name="What will be left out")
+    expect(left_out).to_contain_text("0 of 0 rows")
+    expect(left_out).to_contain_text("no column of times was found")
+    expect(page.get_by_role("alert")).to_contain_text("No row becomes a post")
+    expect(page.get_by_role("button", name="Make the project")).to_be_disabled()
+
+
 @pytest.mark.parametrize("look", ["light", "dark"])
 def test_a_hostile_file_neither_runs_nor_breaks_a_narrow_page(window: Window, look: str) -> None:
     page = window.open()
