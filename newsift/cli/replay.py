@@ -90,8 +90,8 @@ def replay(
     """Publish the posts of files to the posts topic; - is standard input.
 
     Records of a platform are published unchanged; rows of tables and lines of text become plain
-    posts. The key of a record is the post's id. All files are read to the end first; if `--check`
-    would refuse them, nothing is published.
+    posts. The key of a record is the post's id. All files are read to the end first; if one is
+    damaged, nothing is published. Bad rows are left out, and named.
     """
     sources = find_files(files)
     if DASH in sources:
