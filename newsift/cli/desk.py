@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,8 @@ from newsift.operations.seed_topic import seed_topic
 from worker import log
 from worker.config import Config, WebConfig
 from worker.config.secret import Secret
-from worker.errors import ConfigError
+from worker.errors import BrokerError, ConfigError
+from worker.kafka.reading import connected
 from worker.metrics.visits import is_loopback
 
 TOKEN_BYTES = 32
@@ -115,6 +116,7 @@ def desk(ctx: click.Context, access: Access, files: DeskFiles, config: Config) -
         if replace(files, projects=None) != DeskFiles():
             raise click.UsageError("--seeds and the options of files need --file or --project")
         if files.projects is None:
+            require_access(config)
             serve(config, access, Desk(config, access.read_only))
             return
     if ctx.params["kafka"] is not None:
@@ -185,6 +187,12 @@ def file_desk(
             yield desk, (worker, ThreadService(stream.run), ThreadService(saving))
         finally:
             project.save_topics(local_config)
+
+
+def require_access(config: Config) -> None:
+    """Raises if the broker refuses this user, or is not trusted; one that is away may come back."""
+    with suppress(BrokerError), connected(config):
+        pass
 
 
 def check_access(config: Config, no_token: bool) -> None:

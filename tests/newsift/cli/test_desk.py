@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from newsift.broker.server import running
 from newsift.desk.project import locked
 from newsift.desk.site import FIRST_PORT
 from tests.broker.kafka import free_ports
@@ -36,6 +37,24 @@ def test_ends_soon_without_a_broker(start: Start, how: signal.Signals, code: int
         assert desk.leave(how) == code
     assert time.monotonic() - began < ENDS_WITHIN_S
     assert "Traceback" not in desk.output
+
+
+def test_certificates_are_read_before_anything_is_served(start: Start) -> None:
+    tls = {"NEWSIFT_KAFKA__SECURITY_PROTOCOL": "SSL", "NEWSIFT_KAFKA__CA_FILE": "none.pem"}
+    desk = start("--port", "0", **tls)
+    assert (desk.wait(), "kafka.ca_file: " in desk.output) == (2, True)
+    assert desk.output.count("\n") == 1
+
+
+def test_a_refused_login_ends_it(start: Start) -> None:
+    login = {"SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SASL_MECHANISM": "PLAIN"}
+    login |= {"USERNAME": "ada", "PASSWORD": "secret"}
+    with running() as address:  # which takes no login
+        env = {f"NEWSIFT_KAFKA__{key}": value for key, value in login.items()}
+        desk = start("--port", "0", **env, NEWSIFT_KAFKA=str(address))
+        assert desk.wait() == 2
+        assert desk.output.startswith(f"newsift: broker {address}: does not offer ")
+    assert desk.output.count("\n") == 1
 
 
 def refusal(url: str, **headers: str) -> int:
