@@ -1,5 +1,7 @@
 """`newsift status`: workers, lag, seeds and rates."""
 
+from collections.abc import Sequence
+
 import click
 
 from newsift.cli.options import ONE_JSON, kafka_options
@@ -11,6 +13,7 @@ from worker.kafka.topics import admin_client
 from worker.text import one_line, plural
 
 NO_TOPIC = "missing; make it with `newsift topics create`"
+HIDDEN = "not visible to this user (grant Describe)"
 
 
 @click.command()
@@ -27,29 +30,30 @@ def status(as_json: bool, config: Config) -> None:
     if as_json:
         print_json([report])
     else:
-        print_status(report)
+        print_status(report, config.topics.seeds)
 
 
-def print_status(report: Row) -> None:
+def print_status(report: Row, seeds_topic: str) -> None:
     workers, rates, seeds = report["workers"], report["rates"], report["seeds"]
-    hourly = report["hourly"]
+    hourly, hidden = report["hourly"], report["hidden"]
     per_hour = "too little time has passed since the first post"
     if hourly["posts"] is not None:
-        posts, matches = hourly["posts"], hourly["matches"]
-        per_hour = f"about {posts:,.0f} posts and {matches:,.0f} matches, {hourly['window']}"
+        matches = f" and {hourly['matches']:,.0f} matches" if hourly["matches"] is not None else ""
+        per_hour = f"about {hourly['posts']:,.0f} posts{matches}, {hourly['window']}"
+    match_rate = f", {rates['matches']:,.1f} matches/s" if rates["matches"] is not None else ""
     lines = {
         "kafka": report["kafka"],
         "workers": f"{len(workers)} in {report['group']} ({report['state']})" if workers
         else f"none in {report['group']}; start one: faust -A worker worker",
         "lag": plural(report["lag"], "post"),
-        "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done, "
-        f"{rates['matches']:,.1f} matches/s",
+        "rate": f"{rates['posts_in']:,.0f} posts/s in, {rates['posts_done']:,.0f} posts/s done"
+        f"{match_rate}",
         "an hour": per_hour,
         "reader": _reader(report["reader"]),
         "skimming": _control(report["control"]),
-        "seeds": seeds_line(seeds) if seeds else NO_TOPIC,
-        "matches": _output(report["matches"]) + _links(report["links"]),
-        "dead letters": _output(report["dead_letters"]),
+        "seeds": seeds_line(seeds) if seeds else _absent(seeds_topic, hidden),
+        "matches": _output(report["matches"], hidden) + _links(report["links"]),
+        "dead letters": _output(report["dead_letters"], hidden),
     }  # fmt: skip
     print_fields(lines)
     for collector in report["collectors"]:
@@ -105,9 +109,13 @@ def _links(posts: int | None) -> str:
     return f"; {plural(posts, 'post')} by a link to a story since the workers started"
 
 
-def _output(output: Row) -> str:
+def _absent(topic: str, hidden: Sequence[str]) -> str:
+    return f"{topic}: {HIDDEN if topic in hidden else NO_TOPIC}"
+
+
+def _output(output: Row, hidden: Sequence[str]) -> str:
     offsets = output["end_offsets"]
     if offsets is None:
-        return f"{output['topic']}: {NO_TOPIC}"
+        return _absent(output["topic"], hidden)
     offset_list = " ".join(f"{partition}:{offset}" for partition, offset in offsets.items())
     return f"{sum(offsets.values()):,} in {output['topic']} (end offsets {offset_list})"

@@ -2,13 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from math import isinf
 from typing import Any, TypeVar
 
-from kafka.errors import KafkaError
+from kafka.errors import GroupAuthorizationFailedError, KafkaError
 from prometheus_client.parser import text_string_to_metric_families
 
 from encoder.errors import NewsiftError
@@ -21,6 +21,8 @@ from newsift.statistics.counts import Tally, count_posts
 from newsift.statistics.pass_rates import describe_window, hourly_rate
 from worker.config import Config
 from worker.config.rules import ALL
+from worker.errors import AccessError
+from worker.kafka.errors import user_name
 from worker.kafka.reading import Offsets, TopicReader, records_between
 from worker.kafka.topics import admin_client
 from worker.posts.times import DAY_MS
@@ -75,7 +77,7 @@ def count_processed(cluster: TopicReader, config: Config, since: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSnapshot:
-    """Offsets at one moment; None for a missing topic."""
+    """Offsets at one moment; None for a topic that is missing or hidden."""
 
     at: float
     posts: dict[int, Backlog]  # by partition
@@ -97,12 +99,15 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     """The object of `newsift status --json`. It takes `RATE_INTERVAL_S`, between two readings."""
     topics = config.topics
     cluster.partitions(topics.posts)
-    before = read_offsets(cluster, admin, config)
-    time.sleep(RATE_INTERVAL_S)
-    now = read_offsets(cluster, admin, config)
-    state, workers = describe_group(admin, config)
+    with group_described(config):
+        before = read_offsets(cluster, admin, config)
+        time.sleep(RATE_INTERVAL_S)
+        now = read_offsets(cluster, admin, config)
+        state, workers = describe_group(admin, config)
     counts = read_worker_counts(config, lambda: cluster.cluster_id)
     reader, factor = config.matching.reader, config.matching.read_factor
+    hidden = hidden_topics(cluster, config)
+    unknown = {"matches": None} if topics.matches in hidden else {}
     return {
         "kafka": config.kafka.bootstrap_servers,
         "group": config.kafka.group,
@@ -110,8 +115,8 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "workers": workers,
         "posts": {"topic": topics.posts, "partitions": partition_rows(now, workers)},
         "lag": sum(now.lag.values()),
-        "rates": message_rates(before, now),
-        "hourly": hourly_rates(cluster, config),
+        "rates": message_rates(before, now) | unknown,
+        "hourly": hourly_rates(cluster, config) | unknown,
         "collectors": list(list_collectors()),
         "reader": {"name": reader, "read_factor": ALL if isinf(factor) else factor},
         "control": estimate_control(counts),
@@ -119,7 +124,19 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
         "seeds": count_seed_states(cluster, config),
         "matches": {"topic": topics.matches, "end_offsets": _json_offsets(now.matches)},
         "dead_letters": {"topic": topics.rejected, "end_offsets": _json_offsets(now.rejected)},
+        "hidden": hidden,
     }
+
+
+def hidden_topics(cluster: TopicReader, config: Config) -> list[str]:
+    """Topics of which the broker does not tell this user whether they exist."""
+    hidden, topics = list[str](), config.topics
+    for topic in (topics.seeds, topics.matches, topics.rejected):
+        try:
+            cluster.exists(topic)
+        except AccessError:
+            hidden.append(topic)
+    return hidden
 
 
 def read_worker_counts(config: Config, cluster_id: Callable[[], str]) -> Counter[str]:
@@ -159,8 +176,21 @@ def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnap
     first, end = cluster.beginnings(topics.posts), cluster.ends(topics.posts)
     backlogs = {n: Backlog(first[n], commits.get(n), end[n]) for n in sorted(end)}
     output = (topics.matches, topics.rejected)
-    ends = (cluster.ends(topic) if cluster.exists(topic) else None for topic in output)
+    ends = (cluster.ends(topic) if cluster.is_visible(topic) else None for topic in output)
     return OffsetSnapshot(time.monotonic(), backlogs, *ends)
+
+
+@contextmanager
+def group_described(config: Config) -> Iterator[None]:
+    """Errors name the right that is enough to look at the workers' group."""
+    try:
+        yield
+    except GroupAuthorizationFailedError as error:
+        kafka = config.kafka
+        raise AccessError(
+            f"broker {kafka.bootstrap_servers}: {user_name(config)} has no right on the consumer "
+            f"group {kafka.group}; grant Describe on it"
+        ) from error
 
 
 def read_commits(admin: Any, config: Config) -> Offsets:
@@ -222,7 +252,7 @@ def hourly_rates(cluster: TopicReader, config: Config) -> Row:
     """Hourly rates and their window; None if the window is too short."""
     now, topics = now_ms(), config.topics
     stream, matches = read_stream_rate(cluster, topics.posts, now), 0
-    if cluster.exists(topics.matches):
+    if cluster.is_visible(topics.matches):
         since = cluster.offsets_at(topics.matches, stream.since)
         matches = records_between(since, cluster.ends(topics.matches))
     return {
@@ -233,8 +263,8 @@ def hourly_rates(cluster: TopicReader, config: Config) -> Row:
 
 
 def count_seed_states(cluster: TopicReader, config: Config) -> Row | None:
-    """Counts seeds by state, with reasons by id; None without the topic."""
-    if not cluster.exists(config.topics.seeds):
+    """Counts seeds by state, with reasons by id; None if the topic is missing or hidden."""
+    if not cluster.is_visible(config.topics.seeds):
         return None
     rows = rows_of(resolve_state(SeedTopic(cluster, config).state(), config))
     count = Counter(row["state"] for row in rows)

@@ -12,7 +12,7 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.files.rows import parse_match_record
-from newsift.operations.cluster_status import read_commits, retry_coordinator
+from newsift.operations.cluster_status import group_described, read_commits, retry_coordinator
 from newsift.operations.deletion_events import read_deletion
 from newsift.operations.deletions import (
     NAMED_BY_INSTANCE,
@@ -156,7 +156,8 @@ class Pruner:
     def read_new(self) -> int:
         """Writes the records of new deletions; returns how many messages wait for the workers."""
         first, end = self._cluster.beginnings(self._posts), self._cluster.ends(self._posts)
-        commits = read_commits(self._admin, self._config)
+        with group_described(self._config):
+            commits = read_commits(self._admin, self._config)
         ready = {part: min(commits.get(part, first[part]), end[part]) for part in end}
         self._read_matches()  # now, so that it has all matches of the posts before the commits
         offsets = self._offsets_within(first, end)
@@ -253,7 +254,7 @@ def commit_offsets(admin: Any, group: str, topic: str, offsets: Offsets) -> None
     def commit() -> None:
         for error in admin.alter_group_offsets(group, places).values():
             if error.errno:
-                raise error()
+                raise error(group)
 
     retry_coordinator(commit)
 
@@ -264,6 +265,7 @@ class DeletedLabels:
     def __init__(self, cluster: TopicReader, config: Config) -> None:
         self._cluster, self._topic = cluster, config.topics.labels
         self._labels = LabelTopic(cluster, config)
+        cluster.exists(self._topic)  # or raises, before anything is written
         self._last_state: object = None  # that was looked at, and for how many deletions
         self._last_count = 0
 

@@ -1,4 +1,4 @@
-"""The listeners of a test Apache Kafka: TLS, client certificates, logins."""
+"""The listeners of a test Apache Kafka: TLS, client certificates, logins, rights."""
 
 import subprocess
 from dataclasses import dataclass
@@ -54,6 +54,10 @@ class Doors:
             f"{LOGIN}.scram.ScramLoginModule required;" for way in SCRAM
         }  # fmt: skip
         return scram | {
+            # Who logs in may do all with a topic or group of which no right is given to anybody.
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+            "super.users": "User:ANONYMOUS",
             "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in kinds.items()),
             "inter.broker.listener.name": "PLAINTEXT",
             "ssl.keystore.type": "PEM",

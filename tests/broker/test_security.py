@@ -6,14 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
+from newsift.operations.cluster_status import group_described, hidden_topics, read_commits
+from newsift.operations.deletions import read_deletions
+from tests.broker.clients import admin, create, until
 from tests.broker.conftest import ASKED
 from tests.broker.kafka import ApacheKafka
 from tests.broker.secure import PASSWORD, SCRAM, USER
 from tests.broker.server import Server
 from tests.faults.expected_matches import Oracle
 from tests.faults.story import Story
+from tests.newsift.desk.desk_topics import desks
 from tests.worker.fake_command import Command
+from worker.config.load import load_config
+from worker.errors import AccessError
+from worker.kafka.reading import connected
+from worker.kafka.topics import admin_client, check_topics
 
 if not ASKED:
     pytest.skip(
@@ -89,6 +99,53 @@ def configured(story: Story, way: Way) -> dict[str, Any]:
         named = isinstance(value, str) and value.startswith("@")
         config["kafka"][key] = doors.file(value[1:]) if named else value
     return config
+
+
+def give(server: Server, user: str, *resources: ResourcePattern) -> None:
+    """The right to read to one user, and so to no other."""
+    kind, allow = ACLOperation.READ, ACLPermissionType.ALLOW
+    with admin(server.address) as client:
+        client.create_acls([ACL(f"User:{user}", "*", kind, allow, each) for each in resources])
+
+
+def test_what_the_user_has_no_right_to_know_is_hidden_and_not_missing(
+    story: Story, tmp_path: Path, unique: str
+) -> None:
+    """A topic with records and a missing one, the settings of a topic, and a group."""
+    values = configured(story, SCRAM_256)
+    posts, matches, seeds, rejected = (f"{unique}-{n}" for n in range(4))
+    values["topics"] |= {"posts": posts, "seeds": seeds, "matches": matches, "rejected": rejected}
+    values["kafka"]["group"] = unique
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    config = load_config(tmp_path / "config.yaml", {})
+    for topic in (posts, matches):
+        create(story.server.address, topic)
+    of_others = [ResourcePattern(ResourceType.TOPIC, topic) for topic in (matches, seeds)]
+    give(story.server, "other", *of_others, ResourcePattern(ResourceType.GROUP, unique))
+    give(story.server, USER, ResourcePattern(ResourceType.TOPIC, posts))
+    with connected(config) as cluster, admin_client(config) as client:
+        until(lambda: hidden_topics(cluster, config) == [seeds, matches])
+        assert (cluster.exists(posts), cluster.exists(rejected)) == (True, False)
+        with pytest.raises(AccessError, match=f"user {USER} has no right on the topic {matches};"):
+            read_deletions(cluster, config)
+        with pytest.raises(AccessError, match=f"{unique}; grant Describe"), group_described(config):
+            read_commits(client, config)
+    actual = {(d.topic, d.setting): d.actual for d in check_topics(config)}
+    assert actual[rejected, "topic"] == "missing"
+    assert actual[matches, "topic"] == actual[seeds, "topic"] == "hidden"
+    assert actual[posts, "settings"] == "hidden"
+
+
+@pytest.mark.parametrize("name", ["wrong password, SCRAM-SHA-512", "unknown authority"])
+def test_a_desk_that_is_refused_does_not_wait(story: Story, tmp_path: Path, name: str) -> None:
+    way, message = WRONG_WAYS[name]
+    config = configured(story, way | {"request_timeout_s": 1})
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    with desks(tmp_path) as start:
+        desk = start("--port", "0")
+        assert desk.wait() == 2
+        assert message in desk.output
+        assert desk.output.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", RIGHT_WAYS)

@@ -38,6 +38,14 @@ def configs(client: Any, topic: str) -> dict[str, Any]:
     return {name: row["value"] for name, row in result.items()}
 
 
+def test_a_topic_that_is_described_by_name_is_not_made(address: str, unique: str) -> None:
+    with admin(address) as client:
+        for _ in range(2):
+            (result,) = client.describe_topics([unique])
+            assert result["error_code"] == UnknownTopicOrPartitionError.errno
+        assert unique not in client.list_topics()
+
+
 def test_a_topic_is_created_and_described(address: str, unique: str) -> None:
     with admin(address) as client:
         client.create_topics({unique: ONE}, validate_only=True)

@@ -3,12 +3,15 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from kafka import TopicPartition
+from kafka.errors import TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
+from newsift.broker.handlers import API_HANDLERS
 from newsift.broker.server import Address, running
 from tests.broker.clients import admin, consumer, producer, read_to_end, write
 
@@ -61,6 +64,23 @@ class Kafka:
             places = {TopicPartition(topic, p): offset for p, offset in offsets.items()}
             client.assign(list(places))
             client.commit({place: OffsetAndMetadata(at, "", -1) for place, at in places.items()})
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, *topics: str) -> None:
+    """From now on the user has no right to Describe them; tests/broker has Kafka's own answers."""
+    key = 3  # of a request for metadata
+    api = API_HANDLERS[key]
+
+    async def handle(cluster: Any, call: Any) -> Any:
+        answer = await api.handler(cluster, call)
+        if call.body.topics is None:
+            answer.topics = [topic for topic in answer.topics if topic.name not in topics]
+        for topic in answer.topics:
+            if topic.name in topics:
+                topic.error_code, topic.partitions = TopicAuthorizationFailedError.errno, []
+        return answer
+
+    monkeypatch.setitem(API_HANDLERS, key, replace(api, handler=handle))
 
 
 @contextmanager

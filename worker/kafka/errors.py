@@ -111,10 +111,15 @@ def _explain_one(error: BaseException, config: Config) -> Verdict | None:
         return BrokerError, "a record is too large; raise max.message.bytes of the topic"
     for name in kinds & {*REFUSALS, *MISSING_FEATURES}:
         what = f" {_resource(error.args[0])}" if error.args else ""
-        who = f"user {kafka.username}" if kafka.username else "an anonymous client"
-        message = (REFUSALS | MISSING_FEATURES)[name]
+        message, who = (REFUSALS | MISSING_FEATURES)[name], user_name(config)
         return AccessError, message.format(kafka=kafka, who=who, what=what, error=error)
     return None
+
+
+def user_name(config: Config) -> str:
+    """Who the client is, in a message."""
+    username = config.kafka.username
+    return f"user {username}" if username else "an anonymous client"
 
 
 def _resource(named: object) -> str:

@@ -15,6 +15,7 @@ from worker.errors import AccessError, BrokerError, ConflictError, RunError
 from worker.kafka.batches import WholeBatches
 from worker.kafka.sending import ANSWER_MS, Headers
 from worker.kafka.settings import broker_errors, isolation_level, kafka_python_settings
+from worker.kafka.topics import admin_client, topic_exists
 from worker.posts.outcome import Unreadable
 
 if TYPE_CHECKING:
@@ -86,21 +87,26 @@ class TopicReader:
         return self._unreadable[topic]
 
     def partitions(self, topic: str) -> list[int]:
-        """Raises if the topic does not exist."""
-        numbers = sorted(self._consumer.partitions_for_topic(topic))
+        """Raises if the topic does not exist, or the user has no right to know."""
+        numbers = sorted(self._consumer.partitions_for_topic(topic)) if self.exists(topic) else []
         if not numbers:
             raise self.missing_error(topic)
         return numbers
 
     def missing_error(self, topic: str) -> AccessError:
         where = self._config.kafka.bootstrap_servers
-        return AccessError(
-            f"{where} has no topic {topic!r}, or not for a user without the right to Describe it; "
-            "`newsift topics create` makes it"
-        )
+        return AccessError(f"{where} has no topic {topic!r}; `newsift topics create` makes it")
+
+    def is_visible(self, topic: str) -> bool:
+        """Whether it exists, and the user has a right to know."""
+        return bool(self._consumer.partitions_for_topic(topic))
 
     def exists(self, topic: str) -> bool:
-        return bool(self._consumer.partitions_for_topic(topic))
+        """Raises if the user has no right to know: the topic may be full of records."""
+        if self.is_visible(topic):
+            return True
+        with admin_client(self._config) as admin:
+            return topic_exists(admin, topic)
 
     def identity(self, topic: str) -> object:
         """A topic that is created again has another one; None for a broker before 2.8."""

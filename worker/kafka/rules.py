@@ -20,6 +20,9 @@ class ActualTopic:
     settings: Mapping[str, str]
 
 
+HIDDEN = ActualTopic(0, 0, {})  # of which the broker does not tell this user whether it exists
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A setting that newsift refuses (serious), or does not recommend."""
@@ -69,11 +72,15 @@ Differences = Iterator[Difference]
 def differences(
     config: Config, actual: Mapping[str, ActualTopic | None], brokers: int
 ) -> list[Difference]:
-    """Missing topics first."""
-    topics = new_topics(config)
-    missing = [_missing_topic(config, name) for name in topics if actual.get(name) is None]
-    present = [(name, topic) for name in topics if (topic := actual.get(name)) is not None]
-    return missing + [
+    """Topics that are missing or hidden first."""
+    topics = {name: actual.get(name) for name in new_topics(config)}
+    absent = [
+        _absent_topic(config, name, topic is HIDDEN)
+        for name, topic in topics.items()
+        if topic is None or topic is HIDDEN
+    ]
+    present = [(name, topic) for name, topic in topics.items() if topic and topic is not HIDDEN]
+    return absent + [
         difference
         for name, topic in present
         for rule in (
@@ -87,12 +94,15 @@ def differences(
     ]
 
 
-def _missing_topic(config: Config, name: str) -> Difference:
+def _absent_topic(config: Config, name: str, is_hidden: bool) -> Difference:
     is_labels = name == config.topics.labels
-    who = "labelling needs it" if is_labels else "the worker needs it"
-    why = f"{who}; a user without the right to Describe does not see it"
+    why = "labelling needs it" if is_labels else "the worker needs it"
+    actual, required = "missing", "present"
     fix = f"newsift topics create, or {create_command(config, name)}"
-    return Difference(name, "topic", "missing", "present", why, fix, serious=not is_labels)
+    if is_hidden:
+        actual, required = "hidden", "visible"
+        why, fix = f"{why}, and it may be missing", _allow_command(config, name, "Describe")
+    return Difference(name, "topic", actual, required, why, fix, serious=not is_labels)
 
 
 def create_command(config: Config, name: str) -> str:
@@ -107,6 +117,15 @@ def create_command(config: Config, name: str) -> str:
 
 def _kafka_command(config: Config, name: str) -> str:
     return f"kafka-{name}.sh --bootstrap-server {config.kafka.bootstrap_servers}"
+
+
+def _allow_command(config: Config, name: str, operation: str) -> str:
+    """Kafka's own command that gives this user the right."""
+    user = config.kafka.username or "ANONYMOUS"
+    return (
+        f"{_kafka_command(config, 'acls')} --add --allow-principal User:{user} "
+        f"--operation {operation} --topic {name}"
+    )
 
 
 def _set_command(config: Config, name: str, setting: str, value: str) -> str:
@@ -190,10 +209,6 @@ def _check_copies(config: Config, name: str, topic: ActualTopic, brokers: int) -
 
 def _check_visibility(config: Config, name: str, topic: ActualTopic, _brokers: int) -> Differences:
     if not topic.settings:
-        user = config.kafka.username or "ANONYMOUS"
-        yield Difference(
-            name, "settings", "hidden", "visible",
-            "its cleanup and retention are unknown",
-            f"{_kafka_command(config, 'acls')} --add --allow-principal User:{user} "
-            f"--operation DescribeConfigs --topic {name}", serious=False,
-        )  # fmt: skip
+        fix = _allow_command(config, name, "DescribeConfigs")
+        why = "its cleanup and retention are unknown"
+        yield Difference(name, "settings", "hidden", "visible", why, fix, serious=False)

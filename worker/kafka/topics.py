@@ -1,19 +1,29 @@
 """Creates missing topics and checks existing ones."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from worker.config import Config
 from worker.errors import AccessError, ConfigError
-from worker.kafka.errors import class_names, describe
-from worker.kafka.rules import ActualTopic, Difference, create_command, differences, new_topics
+from worker.kafka.errors import class_names, describe, user_name
+from worker.kafka.rules import (
+    HIDDEN,
+    ActualTopic,
+    Difference,
+    create_command,
+    differences,
+    new_topics,
+)
 from worker.kafka.settings import broker_errors, kafka_python_settings
 
 CHECKED_SETTINGS = ("cleanup.policy", "max.message.bytes", "retention.ms", "min.insync.replicas")
 REFUSAL_ERRORS = ("TopicAuthorizationFailedError", "ClusterAuthorizationFailedError",
            "PolicyViolationError", "SecurityDisabledError")  # fmt: skip
 REPLICATION_ERRORS = ("InvalidReplicationFactorError", "InvalidReplicationAssignmentError")
+log = logging.getLogger("newsift.kafka")
 
 
 @contextmanager
@@ -36,7 +46,14 @@ def ensure_topics(config: Config) -> list[str]:
     with admin_client(config) as admin:
         names = [name for name in new_topics(config) if name != config.topics.labels]
         names_created = _create_missing(admin, config, names)
-        _refuse_serious(_differences(admin, config), config)
+        found = _differences(admin, config)
+        _refuse_serious(found, config)
+        if unchecked := [d.topic for d in found if d.setting == "settings" and d.topic in names]:
+            log.warning(
+                "the settings of %s are not checked: %s may not read them; grant "
+                "DescribeConfigs, see `newsift topics check`",
+                ", ".join(unchecked), user_name(config),
+            )  # fmt: skip
         return names_created
 
 
@@ -60,7 +77,7 @@ def require_fit_topics(config: Config) -> None:
 def create_topics(config: Config) -> list[str]:
     """Creates missing topics even with topics.create: false, because a person asked for it."""
     with admin_client(config) as admin:
-        return _create(admin, config, _missing_names(admin, config))
+        return _create(admin, config, _missing_names(admin, [*new_topics(config)]))
 
 
 def check_topics(config: Config) -> list[Difference]:
@@ -79,7 +96,7 @@ def broker_count(admin: Any) -> int:
 
 def _create_missing(admin: Any, config: Config, names: Sequence[str]) -> list[str]:
     """Refused where topics.create is false."""
-    missing = [name for name in _missing_names(admin, config) if name in names]
+    missing = _missing_names(admin, names)
     if missing and not config.topics.create:
         raise AccessError(_creation_remedy(config, missing, "topics.create is false"))
     return _create(admin, config, missing)
@@ -101,9 +118,19 @@ def _refuse_serious(differences: Iterable[Difference], config: Config) -> None:
     )
 
 
-def _missing_names(admin: Any, config: Config) -> list[str]:
-    existing = set(admin.list_topics())
-    return [name for name in new_topics(config) if name not in existing]
+def topic_exists(admin: Any, name: str) -> bool:
+    """Raises if the user has no right to know."""
+    return not _missing_names(admin, [name])
+
+
+def _missing_names(admin: Any, names: Sequence[str]) -> list[str]:
+    """Raises if the user has no right to know."""
+    from kafka.errors import TopicAuthorizationFailedError
+
+    topics = _describe_topics(admin, names)
+    if hidden := {name for name, topic in topics.items() if topic is HIDDEN}:
+        raise TopicAuthorizationFailedError(hidden)
+    return [name for name, topic in topics.items() if topic is None]
 
 
 def _create(admin: Any, config: Config, missing: Sequence[str]) -> list[str]:
@@ -148,18 +175,35 @@ def _creation_remedy(config: Config, missing: Sequence[str], why: str) -> str:
 def _read_topics(admin: Any, names: Iterable[str]) -> dict[str, ActualTopic | None]:
     from kafka.admin import ConfigResource
 
-    existing = sorted({*admin.list_topics()} & {*names})
-    if not existing:
-        return {}
-    resources = [
-        ConfigResource("topic", name, dict.fromkeys(CHECKED_SETTINGS)) for name in existing
-    ]
+    topics = _describe_topics(admin, names)
+    present = {name: topic for name, topic in topics.items() if topic and topic is not HIDDEN}
+    if not present:
+        return topics
+    resources = [ConfigResource("topic", name, dict.fromkeys(CHECKED_SETTINGS)) for name in present]
     settings = admin.describe_configs(resources, config_filter="all")["topic"]
-    return {
-        topic["name"]: ActualTopic(
-            len(topic["partitions"]),
-            min(len(part["replica_nodes"]) for part in topic["partitions"]),
-            {key: item["value"] for key, item in settings[topic["name"]].items()},
-        )
-        for topic in admin.describe_topics(existing)
+    return topics | {
+        name: replace(topic, settings={k: item["value"] for k, item in settings[name].items()})
+        for name, topic in present.items()
     }
+
+
+def _describe_topics(admin: Any, names: Iterable[str]) -> dict[str, ActualTopic | None]:
+    """Without their settings; None for a missing topic.
+
+    They are asked for by name: a list of all topics leaves out those that the user may not see.
+    """
+    return {topic["name"]: _actual_topic(topic) for topic in admin.describe_topics([*names])}
+
+
+def _actual_topic(topic: Mapping[str, Any]) -> ActualTopic | None:
+    from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
+
+    code = topic["error_code"]
+    if code == UnknownTopicOrPartitionError.errno:
+        return None
+    if code == TopicAuthorizationFailedError.errno:
+        return HIDDEN
+    if code:
+        raise for_code(code)(topic["name"])
+    copies = min(len(partition["replica_nodes"]) for partition in topic["partitions"])
+    return ActualTopic(len(topic["partitions"]), copies, {})

@@ -4,14 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import GroupAuthorizationFailedError
 
 from newsift.broker.server import running
+from newsift.operations.prune import GROUP
 from newsift.statistics.labels import Label
 from tests.broker.clients import consumer
 from tests.newsift.cli.test_matches import rows
 from tests.worker.command_processes import logged
-from tests.worker.command_topics import LABELS, MATCHES, POSTS, Kafka
+from tests.worker.command_topics import LABELS, MATCHES, POSTS, Kafka, hide
 from tests.worker.fake_command import Command
 from tests.worker.judged_matches import match, stored_labels
 from worker.posts.outcome import Post
@@ -117,6 +119,42 @@ def test_no_command_shows_the_content_of_a_deleted_post(
     assert "gone-" not in done.out
     assert "kept-text" in done.out
     assert ("gone" in done.out or "deleted" in done.out) == (done.out.count("storm") == 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "topic"),
+    [("labels export", MATCHES), ("labels list", LABELS), ("matches --since 1h", MATCHES),
+     ("prune", LABELS), ("prune", MATCHES)],
+)  # fmt: skip
+def test_without_a_right_to_know_nothing_is_shown_or_written(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
+) -> None:
+    fill(kafka)
+    kafka.send(MATCHES, json.dumps(DELETED).encode(), b"gone")
+    records = [kafka.records(each) for each in (MATCHES, LABELS)]
+    with monkeypatch.context() as patch:
+        hide(patch, topic)
+        done = newsift(*command.split())
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert f"no right on the topic {topic}; grant Describe" in done.err
+    assert [kafka.records(each) for each in (MATCHES, LABELS)] == records
+
+
+@pytest.mark.parametrize(("group", "right"), [("newsift-ingest", "Describe"), (GROUP, "Read")])
+def test_the_right_on_a_group_is_the_one_that_is_needed(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, group: str, right: str
+) -> None:
+    read = KafkaAdminClient.list_group_offsets
+
+    def refuse(admin: Any, groups: Any) -> Any:
+        if group in groups:
+            raise GroupAuthorizationFailedError(group)
+        return read(admin, groups)
+
+    monkeypatch.setattr(KafkaAdminClient, "list_group_offsets", refuse)
+    done = newsift("prune")
+    assert done.code == 2
+    assert done.err.endswith(f"no right on the consumer group {group}; grant {right} on it\n")
 
 
 def test_an_author_s_posts_are_counted_and_pruned_with_their_labels(

@@ -8,7 +8,7 @@ from scipy import stats
 
 from newsift.operations.cluster_status import OffsetSnapshot, message_rates
 from tests.broker.clients import consumer, polled, until
-from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka
+from tests.worker.command_topics import MATCHES, POSTS, REJECTED, SEEDS, Kafka, hide
 from tests.worker.fake_command import Command
 from tests.worker.fake_web_server import answering
 from worker.match.pipeline import Outcome
@@ -65,6 +65,20 @@ def test_counts_lag_seeds_and_outputs(newsift: Command, kafka: Kafka) -> None:
     output = newsift("status").out
     assert "1 live, 1 expired, 1 refused" in output
     assert "refused       odd: text: missing" in output
+
+
+def test_hidden_topics_are_not_called_missing(
+    newsift: Command, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.fill(MATCHES, [b"1"])
+    assert status(newsift)["hidden"] == []
+    hide(monkeypatch, SEEDS, MATCHES)
+    result, output = status(newsift), newsift("status").out
+    assert result["hidden"] == [SEEDS, MATCHES]
+    assert (result["seeds"], result["matches"]["end_offsets"]) == (None, None)
+    assert (result["rates"]["matches"], result["hourly"]["matches"]) == (None, None)
+    assert output.count("not visible to this user (grant Describe)") == 2
+    assert ("missing" in output, "0.0 matches/s" in output) == (False, False)
 
 
 def test_rates_come_from_two_readings() -> None:

@@ -5,9 +5,9 @@ import pytest
 from kafka import KafkaConsumer
 
 from tests.broker.clients import admin, create
-from tests.worker.command_topics import PARTITIONS, POSTS, Kafka
+from tests.worker.command_topics import MATCHES, PARTITIONS, POSTS, Kafka, hide
 from worker.config.load import load_config
-from worker.errors import ConflictError
+from worker.errors import AccessError, ConflictError
 from worker.kafka import reading
 from worker.kafka.reading import connected
 
@@ -34,6 +34,21 @@ def test_reading_ends_when_time_is_up(kafka: Kafka) -> None:
     with connected(load_config()) as cluster:
         assert list(cluster.read(POSTS, until=time.monotonic())) == []
         assert sum(map(len, cluster.read(POSTS, until=time.monotonic() + 60))) == 10
+
+
+def test_a_hidden_topic_is_told_from_a_missing_one(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide(monkeypatch, MATCHES)
+    with connected(load_config()) as cluster:
+        for topic, there in ((POSTS, True), ("nothing", False)):
+            assert (cluster.exists(topic), cluster.is_visible(topic)) == (there, there)
+        assert not cluster.is_visible(MATCHES)
+        for ask in (cluster.exists, cluster.partitions):
+            with pytest.raises(AccessError, match=f"no right on the topic {MATCHES}; grant Desc"):
+                ask(MATCHES)
+        with pytest.raises(AccessError, match="has no topic 'nothing'"):
+            cluster.partitions("nothing")
 
 
 @pytest.mark.parametrize("count", [0, 10])

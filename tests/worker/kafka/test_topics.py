@@ -7,6 +7,7 @@ import kafka.errors
 import pytest
 
 from newsift.broker.server import running
+from tests.worker.command_topics import hide
 from worker.config import Config, TopicsConfig
 from worker.config.load import load_config
 from worker.errors import AccessError, ConfigError
@@ -22,6 +23,7 @@ from worker.kafka.topics import (
     check_topics,
     create_topics,
     ensure_labels,
+    ensure_posts,
     ensure_topics,
     require_fit_topics,
 )
@@ -110,8 +112,53 @@ def test_a_topic_that_another_worker_creates_first_is_no_error(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_topics(config)
-    monkeypatch.setattr(kafka.KafkaAdminClient, "list_topics", lambda _: ["tweets"])
+
+    def describe_before(_: Any, names: list[str]) -> list[dict[str, Any]]:
+        monkeypatch.undo()
+        code = kafka.errors.UnknownTopicOrPartitionError.errno
+        return [{"name": name, "error_code": code} for name in names]
+
+    monkeypatch.setattr(kafka.KafkaAdminClient, "describe_topics", describe_before)
     assert ensure_topics(config) == []
+
+
+def test_a_hidden_topic_is_not_called_missing(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics(config)
+    hide(monkeypatch, "matched-tweets", LABELS)
+    for ensure, names in (
+        (ensure_topics, "matched-tweets"), (ensure_labels, LABELS),
+        (create_topics, f"matched-tweets, {LABELS}"),
+    ):  # fmt: skip
+        with pytest.raises(AccessError, match=f"no right on the topic {names}; grant Describe"):
+            ensure(closed(config))
+    ensure_posts(closed(config))
+    matches, labels = check_topics(config)
+    assert [(d.topic, d.setting, d.actual, d.serious) for d in (matches, labels)] == [
+        ("matched-tweets", "topic", "hidden", True), (LABELS, "topic", "hidden", False),
+    ]  # fmt: skip
+    assert matches.fix.endswith("User:ANONYMOUS --operation Describe --topic matched-tweets")
+
+
+def test_the_worker_says_once_which_settings_it_may_not_read(
+    config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_topics(config)
+    ensure_topics(config)
+    assert caplog.records == []
+    read = kafka.KafkaAdminClient.describe_configs
+    hidden: dict[str, Any] = {"seed-articles": {}, "matched-tweets": {}, LABELS: {}}
+
+    def describe_some(admin: Any, *args: Any, **options: Any) -> Any:
+        return {"topic": read(admin, *args, **options)["topic"] | hidden}
+
+    monkeypatch.setattr(kafka.KafkaAdminClient, "describe_configs", describe_some)
+    ensure_topics(config)
+    [record] = caplog.records
+    assert (record.levelname, record.args) == (
+        "WARNING", ("seed-articles, matched-tweets", "an anonymous client"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
