@@ -91,6 +91,7 @@ class TopicFollower:
                 with connected(self._config) as cluster:
                     self._follow(cluster)
             except Exception as error:  # noqa: BLE001 - it is logged and shown
+                self.missing = False
                 self._set_error(failure_text(error, f"{self._topic} is not followed"))
             self._stop_event.wait(self._times.retry)
 
@@ -152,7 +153,9 @@ class TopicFollower:
 
     def _set_error(self, why: str) -> None:
         if self.error != why:
-            log.warning("%s: %s", self._topic, why)
+            is_expected = self.missing and self._topic == self._config.topics.labels
+            if not is_expected:  # the first label makes that topic
+                log.warning("%s: %s", self._topic, why)
             self.error = why
             self._on_change()
 

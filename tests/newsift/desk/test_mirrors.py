@@ -21,7 +21,7 @@ from newsift.operations.seed_topic import seed_topic
 from tests.broker.clients import admin, create, until
 from tests.newsift.desk.desk_client import DEADLINE_S
 from tests.newsift.desk.match_records import label
-from tests.worker.command_topics import MATCHES, PARTITIONS, SEEDS, Kafka
+from tests.worker.command_topics import LABELS, MATCHES, PARTITIONS, SEEDS, Kafka, hide
 from tests.worker.judged_matches import match
 from tests.worker.small_encoder import same, value
 from worker.config import Config
@@ -84,6 +84,21 @@ def test_a_missing_topic_is_logged_once_and_read_when_it_is_created(
         kafka.send("later", b"first")
         until(lambda: recorder.values == [b"first"])
     assert caplog.text.count("has no topic 'later'") == 1
+
+
+def test_a_labels_topic_that_no_label_has_made_yet_is_no_warning(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with admin(kafka.address) as client:
+        client.delete_topics([LABELS])
+    with followed(LABELS, retry=0.05) as (follower, _):
+        until(lambda: follower.missing)
+        until(lambda: "has no topic" in follower.error)
+        assert caplog.text == ""
+        hide(monkeypatch, LABELS)
+        until(lambda: "has no right on the topic" in follower.error)
+        assert not follower.missing
+    assert caplog.text.count(LABELS) > 0
 
 
 def test_a_new_partition_is_read_and_nothing_twice(kafka: Kafka) -> None:
