@@ -1,7 +1,7 @@
-"""Export: the matches of an event with the person's labels."""
+"""Export: the matches of an event with what people have said of its posts."""
 
 from newsift.desk.api import Download, EventRequest, get_endpoint
-from newsift.desk.export import ProjectFiles
+from newsift.desk.export import Judgements, ProjectFiles
 from newsift.desk.session import Desk
 from worker.kafka.reading import connected
 from worker.text import one_line, shorten
@@ -17,17 +17,15 @@ class ExportRequest(EventRequest, frozen=True, kw_only=True):
 def matches(desk: Desk, request: ExportRequest) -> Download:
     with connected(desk.config) as cluster:
         desk.mirrors.catch_up(cluster)
-    labels = {
-        label.post_id: label.label
-        for label in desk.mirrors.labels.event_labels(request.event)
-        if label.by == request.by
-    }
+    labels = desk.mirrors.labels
+    note = labels.note(request.event)
+    judged = Judgements(request.by, labels.event_labels(request.event), note.note if note else "")
     desk.require_settled()
     files = None
     if desk.files:
         begin = desk.files.period.matched_file(desk.config.topics.matches).begin
         files = ProjectFiles(desk.files.reopened(), begin)
-    content = desk.exports.matches_file(request.by, request.event, labels, files)
+    content = desk.exports.matches_file(request.event, judged, files)
     return Download(file_name(request.event, "matches"), "text/csv; charset=utf-8", content)
 
 
