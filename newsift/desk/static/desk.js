@@ -43,13 +43,16 @@ function Page({ name, rest, session }) {
 }
 
 // Broker, workers, lag and seeds: what is well, or each problem with the command that helps.
-function Health() {
+function Health({ page, session }) {
   const [health, , refresh] = useAnswer("/api/health", {}, ["health"], HEALTH_REFRESH_MS);
   useEffect(() => {
     const timer = setInterval(refresh, HEALTH_POLL_MS);
     return () => clearInterval(timer);
   }, []);
-  if (!health) return html`<section class="health" role="status" aria-label="Health"></section>`;
+  const project = session.project && html`<${ProjectName} page=${page} name=${session.project} />`;
+  if (!health) {
+    return html`<section class="health" role="status" aria-label="Health">${project}</section>`;
+  }
   const { file, state, facts } = health;
   // A file's desk starts its worker itself: until that has compared the posts, nothing is wrong.
   const isStarting = file && file.state !== "matched";
@@ -57,23 +60,29 @@ function Health() {
   const word = { good: "all well", bad: plural(problems.length, "problem") };
   const row = ({ text, command }) =>
     html`<li><span class="quoted">${text}</span> <code>${command}</code></li>`;
-  return html`<section class="health" role="status" aria-label="Health">
-    ${!isStarting && html`<span class=${`badge ${state}`}>${word[state]}</span>`}
+  return html`<section class="health" role="status" aria-label="Health">${project}
+    ${!isStarting && html`<span class=${`badge ${state}`}>${word[state]}</span> `}
     ${!file && html`<span class="quiet">${facts.join(" · ")}</span>`}
     ${file && html`<${FileState} file=${file} />`}
     ${problems.length > 0 && html`<ul class="problems">${problems.map(row)}</ul>`}</section>`;
 }
 
-// The progress of the file whose posts are the stream.
+const ProjectName = ({ page, name }) =>
+  html`<a class="badge project" href="#/projects" title=${name} aria-label=${`Projects: ${name} is open`}
+    aria-current=${page === "projects" ? "page" : undefined}><bdi>${name}</bdi></a> `;
+
+// The progress of the file whose posts are the stream; a phone has short words while it changes.
 function FileState({ file }) {
   const { name, state, posts, share, seconds_left: left } = file;
+  const short = { reading: percent(share, 0), matching: "comparing" }[state];
   const text = {
     waiting: "waits for the first article",
     reading: `${percent(share)} read${left === null ? "" : `, ${plural(Math.ceil(left), "second")} left`}`,
     matching: `${plural(posts, "post")} read, being compared; a first start takes a minute`,
     matched: `${plural(posts, "post")} compared`,
   }[state];
-  return html`<span class=${`badge file ${state === "matched" ? "done" : ""}`}><bdi>${name}</bdi>: ${text}</span> `;
+  return html`<span class=${`badge ${short ? "" : "wide"}`}><span class="long"><bdi>${name}</bdi>:
+    ${" "}${text}</span><span class="short">${short}</span></span> `;
 }
 
 function Head({ page, session }) {
@@ -97,16 +106,39 @@ function Head({ page, session }) {
       autocomplete="off" /></label>
     <button type="button" class="help" aria-label="Keys and words" title="Keys and words"
       onClick=${() => dispatchEvent(new Event("newsift-help"))}>?</button>
-    ${!silence && isShown("", session) && html`<${Health} key=${session.project} />`}
+    ${!silence && isShown("", session) && html`<${Health} key=${session.project}
+      page=${page} session=${session} />`}
   </header>`;
 }
 
-// Of a desk of projects: asks for the session anew once another project is open.
+// Of a desk of projects: asks for the session anew once another project is open, and says so where
+// this tab has not asked for it.
 function ProjectWatch({ session, renew }) {
   const [latest] = useAnswer("/api/session", {}, ["projects"], 200);
+  const [before, setBefore] = useState(null); // what another tab has replaced
+  const shown = useRef(session.project);
+  const wanted = useRef(null); // what this tab has asked for
   const isNew = latest && latest.project !== session.project;
-  useEffect(() => void (isNew && renew(latest)), [isNew]);
-  return null;
+  useEffect(() => {
+    const ask = ({ detail: name }) => (wanted.current = name);
+    addEventListener("newsift-project", ask);
+    return () => removeEventListener("newsift-project", ask);
+  }, []);
+  useEffect(() => {
+    if (!isNew) return;
+    renew(latest);
+    const { project } = latest;
+    if (project === null) return; // The list of projects is shown meanwhile.
+    setBefore([shown.current, wanted.current].includes(project) ? null : shown.current);
+    shown.current = project;
+    wanted.current = null;
+  }, [isNew]);
+  if (before === null || session.project === null) return null;
+  return html`<div class="refused row" role="alert"><span>Another tab has opened
+    <b> <bdi>${session.project}</bdi></b>. One project is open at a time, so this page now shows
+    ${" "}<bdi>${session.project}</bdi>, no longer <bdi>${before}</bdi>: go on with it, or open
+    ${" "}<bdi>${before}</bdi> again under <a href="#/projects">Projects</a>.</span>
+    <${Button} run=${() => setBefore(null)}>Go on<//></div>`;
 }
 
 // It lies over the page, which keeps what was typed there.
@@ -203,9 +235,10 @@ function Desk() {
   };
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
     <${Head} page=${name} session=${session} />
-    ${session.projects && html`<${ProjectWatch} session=${session} renew=${setSession} />`}
-    <main id="main" tabindex="-1"><${Page} key=${name === "projects" ? "" : session.project}
-      name=${name} rest=${rest} session=${session} /></main>
+    <main id="main" tabindex="-1">
+      ${session.projects && html`<${ProjectWatch} session=${session} renew=${setSession} />`}
+      <${Page} key=${name === "projects" ? "" : session.project}
+        name=${name} rest=${rest} session=${session} /></main>
     <${KeyList} /><${Notices} />${form}`;
 }
 

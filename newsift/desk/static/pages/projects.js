@@ -21,6 +21,12 @@ const NO_POSTS = "No row becomes a post, so there is nothing to make a project o
 const OPTION = / \(--[^)]*\)/; // of a warning: what helps at the command line
 
 let wanted = null; // The project that this page has opened: it is shown once it is open.
+// Says so to the frame, for which a project that nobody has asked for here is another tab's.
+function want(name) {
+  wanted = name;
+  dispatchEvent(new CustomEvent("newsift-project", { detail: name }));
+}
+
 let sent = null; // The file that this tab sends: {name, share}, and at the end its {upload}.
 
 function setSent(next) {
@@ -104,7 +110,7 @@ function Row({ row, data }) {
   const isHeld = isOpen || data.opening === name;
   const file = files.length > 1 ? `${files[0]} and ${files.length - 1} more` : files[0] ?? "no file";
   const open = () => {
-    wanted = name;
+    want(name);
     return perform("/api/projects/open", { name });
   };
   const remove = () => perform("/api/projects/delete", { name }, `${name} is deleted`);
@@ -177,7 +183,7 @@ function NewProject({ upload: token }) {
     try {
       const made = await act("/api/projects/create", { upload: token, name: title, options });
       if (!mounted.current) return;
-      wanted = made.answer;
+      want(made.answer);
       location.hash = "#/projects";
     } catch (refusal) {
       setFailure(refusal);

@@ -20,6 +20,15 @@ DROP = """([name, content]) => {
 }"""
 
 
+# Whether all that the header shows is in one row, and nothing of it is cut off.
+IS_ONE_ROW = """() => {
+  const boxes = [...document.querySelectorAll("header > *, .health > *")]
+    .map((each) => each.getBoundingClientRect()).filter((box) => box.width);
+  const lowest = Math.max(...boxes.map((box) => box.top));
+  return boxes.every((box) => box.bottom > lowest && box.right <= innerWidth);
+}"""
+
+
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[DeskProcess]:
     with desks(tmp_path) as start:
@@ -91,6 +100,9 @@ def test_from_a_file_that_is_dropped_to_its_matches(window: Window, tmp_path: Pa
     expect(page.get_by_text("it is on the topic")).to_be_visible()
     window.open("event/ferry")
     expect(page.locator("article.match").first).to_be_visible(timeout=SETTLED_MS)
+    strip = page.get_by_role("status", name="Health")
+    expect(strip.get_by_text("all well")).to_be_visible(timeout=SETTLED_MS)
+    assert page.evaluate(IS_ONE_ROW)
     window.open("seeds/add")
     paste(page, "rescue")
     expect(page.get_by_text("of the file would have matched")).to_be_visible()
@@ -165,6 +177,30 @@ def test_a_project_that_opens_leads_nobody_away_who_has_gone_on(
     page = window.open("seeds/add")  # the draft is of the other project
     expect(page.get_by_label("Paste a text")).to_be_visible()
     expect(drafts).to_have_count(0)
+
+
+def test_the_project_that_is_open_is_named_and_another_tab_that_opens_one_too(
+    window: Window, desk: DeskProcess
+) -> None:
+    window.bears("409")  # a page asks while its project closes
+    for name in ("one", "two"):
+        make(desk, name)
+    page = window.open("seeds")
+    links = page.get_by_role("status", name="Health").get_by_role("link")
+    expect(links).to_have_text("two")
+    assert page.evaluate(IS_ONE_ROW)  # while it waits for the first article
+    desk.call("projects/open", name="one")
+    said = page.get_by_role("alert").filter(has_text="Another tab has opened one")
+    expect(said).to_be_visible()
+    expect(links).to_have_text("one")
+    said.get_by_role("button", name="Go on").click()
+    expect(said).to_have_count(0)
+    page = window.open("projects")
+    two = page.get_by_role("listitem", name="two")
+    two.get_by_role("button", name="Open").click()
+    expect(links).to_have_text("two")
+    expect(page.get_by_role("heading", name="Events")).to_be_visible()
+    expect(page.get_by_text("Another tab has opened")).to_have_count(0)
 
 
 def test_one_row_that_is_no_post_is_left_out(window: Window) -> None:
