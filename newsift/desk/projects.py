@@ -1,6 +1,7 @@
 """The projects in one folder, the one that is open, and files that wait to become one."""
 
 import os
+import re
 import secrets
 import shutil
 from collections import OrderedDict
@@ -37,6 +38,11 @@ MAX_UPLOADS = 8  # that wait; beyond it the one that was used longest ago is del
 MAX_NAME_BYTES = 80
 PREVIEW_S = 5.0
 UPLOAD_PREFIX = ".newsift-upload-"
+OPTION_REMEDY = re.compile(r"; [^;]*--[a-z][^;]*$")  # at the command line
+PAGE_REMEDY = (
+    "; choose another file, or give its name the ending of what it is: .csv for a table with a "
+    "header, .jsonl for an object on each line, .txt for a post on each line"
+)
 RunProject = Callable[[Path, Event, Callable[[Desk], None]], None]
 
 
@@ -167,7 +173,8 @@ class Projects:
         try:
             return preview(upload.file, options, self._limits, seconds)
         except InputError as error:
-            raise InputError(str(error).replace(str(upload.file), upload.file.name)) from error
+            message = str(error).replace(str(upload.file), upload.file.name)
+            raise InputError(OPTION_REMEDY.sub(PAGE_REMEDY, message)) from error
 
     def create(self, token: str, name: str, options: FileOptions) -> str:
         """Makes a project of the upload, and opens it; returns its name."""

@@ -217,8 +217,8 @@ def describe_missing(evidence: PromiseEvidence, is_file: bool = False) -> str:
         return f"{plural(evidence.missing, 'more label')}, if none is off"
     if evidence.exact is not None:
         return str(evidence.exact)
-    again = "" if is_file else "draw again (another test, which takes more labels), or "
-    return f"{evidence.out_of_reach}: these matches can show no more; {again}let the profile learn"
+    again = "" if is_file else ", or draw again: that is another test, and takes more labels"
+    return f"{evidence.out_of_reach}. These matches can show no more. Let the event learn{again}"
 
 
 def promise_row(name: str, evidence: PromiseEvidence, is_set: bool) -> dict[str, Any]:

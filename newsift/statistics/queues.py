@@ -254,7 +254,7 @@ class CertifyQueue:
         if not progress.label_count:
             return f"{cannot}, which are too few"
         verb = "was" if progress.off == 1 else "were"
-        return f"{progress.off:,} of {progress.label_count:,} {verb} off; {cannot}"
+        return f"{progress.off:,} of {progress.label_count:,} {verb} off, so {cannot}"
 
     def estimate(
         self, progress: CertifyProgress, verdicts: Verdicts

@@ -124,6 +124,17 @@ def test_a_file_without_posts_makes_no_project(
     assert projects.rows() == []
 
 
+@pytest.mark.parametrize("content", [b"It rains; --help\nIt pours\n", b'[{"id": 1}, {"id":'])
+def test_a_file_that_is_not_understood_is_refused_without_an_option_of_commands(
+    projects: Projects, content: bytes
+) -> None:
+    token = projects.begin_upload("notes.log", len(content))
+    projects.add_to_upload(token, 0, content)
+    with pytest.raises(InputError, match=r"^notes\.log.* is .*; choose another .*\.txt ") as caught:
+        projects.preview(token, FileOptions())
+    assert "--format" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "name", ["", " ", "../x", "a/b", "a\\b", ".hidden", "..", "a\nb", "\u202ea", "x" * 81]
 )

@@ -461,3 +461,47 @@ def test_a_read_only_desk_offers_no_action(place: Place, window: Window) -> None
     page.get_by_role("link", name=TITLE).click()
     expect(page.locator(".facts")).to_be_visible()
     assert page.get_by_role("main").get_by_role("button").count() == 0
+
+
+CREATION: dict[str, Any] = {
+    "gained": [], "lost": [], "method": "seeds", "at": None, "by": "", "beta": 0, "cohesion": 0,
+    "labels": 0, "posts": [],
+}  # fmt: skip
+LEARNED: dict[str, Any] = {
+    "event": "storm", "error": "", "seeds": ["rain"], "all_seeds": 1, "has_profile": True,
+    "profile": "in force", "why": "", "thresholds": [0.2], "automatic": True, "busy": "",
+    "creation": CREATION, "promised": False, "run": None, "before": [], "back_to": False,
+    "version": "v", "labels": {"on": 0, "off": 0},
+}  # fmt: skip
+PROPOSAL: dict[str, Any] = {
+    "version": "w", "is_news": True, "creation": CREATION, "read": 337, "hours": 24,
+    "passes": {"before": 41, "after": 40}, "threshold": {"before": [0.2], "after": [0.2]},
+    "per_1000_of_the_background": {"before": 1, "after": 1}, "new_matches": [], "lost_matches": [],
+}  # fmt: skip
+RUN: dict[str, Any] = {
+    "ended": True, "refusal": "", "messages": [], "risk": "", "seconds": 1, "hours": 24,
+    "proposal": PROPOSAL,
+}  # fmt: skip
+
+
+def test_what_an_event_has_learned_is_told_of_a_promise_and_of_a_file(
+    window: Window, place: Place
+) -> None:
+    place.send("seeds", ("rain", {"title": "Rain", "text": "Rain in the hills", "event": "storm"}))
+    answers: list[dict[str, Any]] = [{"promised": True}, {"run": RUN}]
+
+    def of_file(route: Route) -> None:
+        response = route.fetch()
+        answer = response.json()
+        answer["answer"]["is_file"] = True
+        route.fulfill(response=response, json=answer)
+
+    window.page.route("**/api/session", of_file)
+    window.page.route(
+        "**/api/learned?*", lambda route: route.fulfill(json={"answer": LEARNED | answers[0]})
+    )
+    page = window.open("event/storm/learned")
+    expect(page.get_by_text("alone. Renew the promise")).to_be_visible()
+    del answers[0]
+    page.reload()
+    expect(page.get_by_text("Of 337 posts of the file")).to_be_visible()

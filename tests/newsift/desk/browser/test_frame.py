@@ -35,6 +35,7 @@ FIGURES = """async () => {
     backgroundWords({ background_posts: 20_000 }, { background: 0 }),
     ...[true, false].map((has_times) =>
       hourlyFigure({ has_times, thresholds: [0.2, 0.2] }, { hourly: null, score: 0.3 }).unknown),
+    hourlyFigure({ thresholds: [0.2, 0.2] }, { hourly: null, least: 1.06, score: 0.3 }).known,
   ];
 }"""
 
@@ -44,6 +45,7 @@ def test_no_figure_claims_more_than_is_known(window: Window) -> None:
         "99.99 %", "100 %", "0 %", "0.02 %", "80 %", "0.04", "0.0", "2.3", "0.000", "-0.200",
         "0", "0", "100 % (99.6 % to 100 %), by 600 labels", "fewer than 0.01", "fewer than 0.05",
         "the time is too short", "the posts have no times",
+        "at least 1.1 posts",
     ]  # fmt: skip
 
 

@@ -25,13 +25,32 @@ export default function Learned({ event, session }) {
     ${data?.event && parts}`;
 }
 
+// Articles, less everyday posts, make a profile, and posts are compared with that.
+export const ProfilePicture = () =>
+  html`<svg class="picture-of-profile" viewBox="0 0 366 96" role="img" aria-label="Articles less
+      everyday posts make a profile; posts are compared with the profile">
+    <path class="paper" d="M14 8h32v40h-32z" /><path class="paper" d="M24 18h32v40h-32z" />
+    <path class="paper" d="M34 28h32v40h-32z" />
+    <path class="text" d="M40 38h20M40 46h20M40 54h13" />
+    <path class="sign" d="M80 38h14" />
+    <path class="paper" d="M106 10h48v14h-48zM114 31h48v14h-48zM104 52h48v14h-48z" />
+    <path class="sign" d="M176 33h14M176 43h14" />
+    <circle class="profile" cx="226" cy="38" r="20" />
+    <path class="link" d="M252 34l40 -15M252 38h40M252 44l40 14" />
+    <path class="paper" d="M298 10h44v14h-44zM298 31h44v14h-44zM298 52h44v14h-44z" />
+    <path class="yes" d="M349 17l4 5l8 -10M349 38l4 5l8 -10" />
+    <path class="no" d="M350 55l9 9m0 -9l-9 9" />
+    <g><text x="40" y="90">articles</text><text x="133" y="90">everyday posts</text>
+      <text x="226" y="90">profile</text><text x="320" y="90">posts</text></g></svg>`;
+
 function Profile({ data }) {
   const names = `${data.seeds.join(", ")}${data.all_seeds > data.seeds.length ? ", …" : ""}`;
   const seeds = `${plural(data.all_seeds, "seed")}${data.all_seeds ? ` (${names})` : ""}`;
   if (!data.has_profile) {
     return html`<h2>Nothing learned yet</h2><p>Posts are compared with ${seeds}. The event can learn a
       profile: what its articles and its best posts have in common, less what everyday posts share
-      with them. Posts are then compared with the profile instead of with each article.</p>`;
+      with them. Posts are then compared with the profile instead of with each article.</p>
+      <${ProfilePicture} />`;
   }
   const state = `Posts are compared with a profile, which stands for ${seeds}; threshold
     ${thresholdWords(data.thresholds)}, ${data.automatic ? "automatic" : "set"}.`;
@@ -58,7 +77,7 @@ function Learn({ data, session }) {
   const { event, busy, run } = data;
   if (data.promised) {
     return html`<h2>Learn now</h2><p>Its threshold has a promise, which is true of this profile alone.
-      ${data.why ? html`The profile is not in force (${data.why}): undo that` : html`Renew the
+      ${" "}${data.why ? html`The profile is not in force (${data.why}): undo that` : html`Renew the
       promise on the page <a href=${eventAddress(event, "judge")}>Judge</a>`}, or give it up by
       going back below.</p>`;
   }
@@ -145,21 +164,21 @@ function Proposal({ data, run, proposal, session }) {
     ${run.messages.map((line) => paragraph("quiet", line))}
     ${paragraph("refused", run.risk && `Look before you publish: ${run.risk}`)}
     <${Words} creation=${proposal.creation} />
-    <${Change} proposal=${proposal} least=${session.is_file ? 1 : 1 / 60} />
+    <${Change} proposal=${proposal} isFile=${session.is_file} />
     <${Creation} creation=${{ ...proposal.creation, at: null, by: "" }} />
     ${proposal.is_news && !session.read_only && button}</section>`;
 }
 
-function Change({ proposal, least }) {
+function Change({ proposal, isFile }) {
   const { passes, threshold, read, hours, per_1000_of_the_background: background } = proposal;
   const both = ({ before, after }) => `${before.toFixed(1)} → ${after.toFixed(1)}`;
   const hourly = { before: passes.before / hours, after: passes.after / hours };
-  const rates = hours > least ? `; an hour ${both(hourly)}` : "";
-  const stream = `${number(passes.before)} → ${number(passes.after)} match${rates}`;
+  const rates = hours > (isFile ? 1 : 1 / 60) ? `; an hour ${both(hourly)}` : "";
+  const matches = `${number(passes.before)} → ${number(passes.after)} match${rates}`;
   const rows = [
     ["Threshold", `${thresholdWords(threshold.before)} → ${thresholdWords(threshold.after)}`],
     ["Of 1,000 everyday posts", `${both(background)} match`],
-    read > 0 && [`Of ${number(read)} posts of the stream`, stream],
+    read > 0 && [`Of ${number(read)} posts of the ${isFile ? "file" : "stream"}`, matches],
   ];
   return html`<${Facts} rows=${rows} />
     <${Posts} title="Posts that match from then on" posts=${proposal.new_matches} />
@@ -197,7 +216,7 @@ function Creation({ creation: { method, at, by, beta, cohesion, labels, posts } 
     method && ["Made of", method],
     at && ["When", html`<${Time} at=${at} />`],
     by && ["By", html`<bdi>${by}</bdi>`],
-    beta > 0 && ["Weight of the stream’s posts", `${beta.toFixed(2)} of 1${agreement}`],
+    beta > 0 && ["Weight of the best posts", `${beta.toFixed(2)} of 1${agreement}`],
     labels > 0 && ["Labels", number(labels)],
   ];
   const post = ([platform, id]) => html`<li><bdi class="quoted">${platform} ${id}</bdi></li>`;

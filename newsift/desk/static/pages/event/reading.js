@@ -36,7 +36,7 @@ export const said = ({ known, unknown }) => known ?? `unknown: ${unknown}`;
 export function hourlyFigure(data, { hourly, least, score }) {
   if (hourly !== null) return { known: `about ${rate(hourly)} posts` };
   const isMatched = score >= data.thresholds[1] - STEP;
-  if (isMatched && least !== undefined) return { known: `${rate(least)} posts or some more` };
+  if (isMatched && least !== undefined) return { known: `at least ${rate(least)} posts` };
   if (!data.has_times) return { unknown: "the posts have no times" };
   if (isMatched) return { unknown: "the time is too short" };
   return { unknown: whyNearIsUnknown(data, score) ?? "the time is too short" };
