@@ -39,7 +39,7 @@ from newsift.operations.messages import capture
 from newsift.operations.times import now_text
 from newsift.statistics.count_draw import DEFAULT_COUNT_LABELS
 from newsift.statistics.labels import Goal, Label, QueueName, Verdict
-from newsift.statistics.queues import AnyQueue, CountQueue, Question, ScoredPost
+from newsift.statistics.queues import AnyQueue, CountQueue, Question, ScoredPost, chosen_goal
 from worker.config import Config
 from worker.kafka.reading import connected
 from worker.kafka.sending import Outbox, sending
@@ -78,6 +78,7 @@ class DrawOrigin:
     replaced_because: str = ""  # empty if it replaced no other queue
     messages: Sequence[str] = ()  # warnings
     clock_s: float = 0.0  # when, by the clock of the queues
+    goal: Goal | None = None  # what its labels are to prove, if they can
 
 
 class LabelSession:
@@ -136,7 +137,7 @@ class LabelSession:
             }
         return {
             "queue": self.token, "at": self.at, "matches": self.size, "empty": self.empty,
-            "messages": self.origin.messages, "is_fixed": is_fixed,
+            "goal": self.origin.goal, "messages": self.origin.messages, "is_fixed": is_fixed,
             "change": changes, "judged": label_count, "progress": self._queue.lines(verdicts),
             "question": self._card(question), "following": following,
             "left": self._queue.labels_left(verdicts),
@@ -322,6 +323,9 @@ class LabelQueues:
             return "the event's profile has changed, and scores differently"
         if origin.period != self._period.version:
             return "the articles or a threshold have changed, and all posts were matched again"
+        labels = self._mirrors.labels.event_labels(key.event)
+        if origin.goal and key.goal is None and origin.goal != chosen_goal(labels):
+            return "the newest labels are to prove something else than these"
         if active.is_outrun():
             return "somebody has begun a draw for the count, which goes on here"
         if now - active.used_at > MAX_IDLE_S:
@@ -361,7 +365,8 @@ class LabelQueues:
                 frozen = freeze_queue(cluster, self._config, request, rows, labels, profile)
         answers = AnswerLog(key.event, key.by, frozen, self.labels)
         version = profile.version if profile else ""
-        origin = DrawOrigin(version, period, replaced_because, tuple(messages), self._clock())
+        goal = key.goal or chosen_goal(labels) if key.kind == "certify" else None
+        origin = DrawOrigin(version, period, replaced_because, tuple(messages), self._clock(), goal)
         return LabelSession(frozen, answers, origin, self._mirrors.matches.is_deleted)
 
     def _any_queue(self, event: str, labels: Sequence[Label]) -> FrozenQueue:

@@ -107,7 +107,7 @@ def test_a_queue_is_drawn_once_for_all_tabs(kafka: Kafka, at: FakeMirrors) -> No
         kafka.fill(MATCHES, [match(str(n)) for n in range(100, 200)])
         assert drawn_queue(queues) is first
         assert queues.session(ANN, first.token) is first
-        assert first.size == len(NAMES)
+        assert (first.size, first.state()["goal"]) == (len(NAMES), (0.8, 0.9))
         ben = drawn_queue(queues, ANN._replace(by="ben"))
         assert (ben.size, ben.token != first.token) == (len(NAMES) + 100, True)
         assert queues.session(ANN, first.token) is first
@@ -187,6 +187,18 @@ def test_the_least_recently_used_queue_is_discarded(
         assert queues.session(three[0], tokens[0]).token == tokens[0]
         with pytest.raises(InputError, match="has ended"):
             queues.session(three[1], tokens[1])
+
+
+def test_a_queue_without_a_goal_of_its_own_follows_that_of_the_newest_label(
+    kafka: Kafka, at: FakeMirrors
+) -> None:
+    kafka.fill(MATCHES, [match(n) for n in NAMES])
+    with judging(at) as queues:
+        first = drawn_queue(queues)
+        answer(drawn_queue(queues, ANN._replace(by="ben", goal=(0.9, 0.95))))
+        until(lambda: at.labels.event_labels("storm"))
+        second = drawn_queue(queues)
+        assert (second is first, second.state()["goal"]) == (False, (0.9, 0.95))
 
 
 def test_one_draw_for_a_count_goes_on_for_all_judges(kafka: Kafka, at: FakeMirrors) -> None:

@@ -151,10 +151,18 @@ export function Facts({ rows, kind = "facts" }) {
   return html`<dl class=${kind}>${rows.filter(Boolean).map(fact)}</dl>`;
 }
 
-// One of the numbered steps of a page, with its state.
-export const Step = ({ number, title, state, children }) =>
-  html`<section class="step"><h2><span class="count">${number}</span> ${title}
-    ${state && html`<span class="badge">${state}</span>`}</h2>${children}</section>`;
+export const useWide = () => useLatest("resize", () => matchMedia("(min-width: 64rem)").matches);
+
+// One of the numbered steps of a page, with its state. With `isDone` it is folded to its heading
+// where the steps are below each other.
+export function Step({ number, title, state, isDone, children }) {
+  const isWide = useWide();
+  const head = html`<h2><span class="count">${number}</span> ${title}
+    ${state && html`<span class="badge">${state}</span>`}</h2>`;
+  if (isWide || isDone === undefined) return html`<section class="step">${head}${children}</section>`;
+  return html`<section class="step"><details open=${!isDone}><summary>${head}</summary>
+    ${children}</details></section>`;
+}
 
 // Loads a module when it is first needed, and shows its default export.
 export function LazyView({ load, ...rest }) {

@@ -1,17 +1,19 @@
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 from tests.broker.clients import until
 from tests.newsift.desk.browser.browser_window import Window
 from tests.newsift.desk.browser.conftest import MakeWindow
+from tests.newsift.desk.browser.test_every_page import barriers
 from tests.newsift.desk.desk_topics import DeskProcess, Place
 from tests.worker.judged_matches import drawn, first_label, match
 
 NAMES = [str(n) for n in range(120)]
 ORDER = drawn(NAMES)
 HERE = "event/storm/judge"
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @pytest.fixture(autouse=True)
@@ -292,6 +294,51 @@ def test_the_choice_of_a_goal_stays_open(window: Window, place: Place) -> None:
     expect(page.get_by_text("90 % on the event, 85 % sure")).to_be_visible()
     expect(least).to_be_focused()
     expect(least).to_have_value("0.9")
+
+
+def test_a_goal_is_chosen_before_there_is_a_profile_and_kept_by_the_labels(
+    window: Window, place: Place
+) -> None:
+    page = judging(window, "ann")
+    least = page.get_by_role("combobox", name="At least")
+    expect(least).to_have_value("0.8")
+    with page.expect_response("**/api/judge/question?**precision=0.9**"):
+        least.select_option("0.9")
+    page.get_by_role("link", name="Scores").click()
+    page.get_by_role("link", name="Judge").click()
+    expect(least).to_have_value("0.9")
+    expect(page.locator(".post .words")).to_be_visible()
+    page.keyboard.press("y")
+    until(lambda: len(labels_of(place)) == 1)
+    assert place.values("labels")[-1]["queue"]["goal"] == [0.9, 0.9]
+    page.reload()
+    expect(least).to_have_value("0.9")
+
+
+def test_on_a_phone_the_first_steps_are_folded_once_a_post_is_labelled(
+    windows: MakeWindow, place: Place
+) -> None:
+    page = judging(windows(viewport=PHONE), "ann")
+    note = page.get_by_role("button", name="Write down what counts as on")
+    least = page.get_by_role("combobox", name="At least")
+    expect(note).to_be_visible()
+    expect(least).to_be_visible()
+    page.keyboard.press("y")
+    expect_post(page, ORDER[1])
+    expect(note).to_be_hidden()
+    expect(least).to_be_hidden()
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator(".answers").bounding_box()
+    assert box
+    assert box["y"] + box["height"] < PHONE["height"]
+    assert barriers(page) == []
+    page.get_by_role("heading", name="What is the event?").click()
+    expect(note).to_be_visible()
+    page.keyboard.press("n")
+    expect_post(page, ORDER[2])
+    expect(note).to_be_visible()  # what was opened stays open
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(least).to_be_visible()
 
 
 def test_an_empty_queue_is_requested_again_after_an_error(window: Window, place: Place) -> None:

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "/vendor/preact.js";
 import { useAnswer, useLatest, userName } from "/lib/api.js";
 import { Attachments, Button, ErrorText, eventAddress, ExternalLink, Field } from "/lib/ui.js";
 import { HighlightedText, isMissing, LoadingText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
-import { perform, plural, quoted, score, Select, Step, Table, Time, useKeys } from "/lib/ui.js";
+import { perform, plural, quoted, score, Select, Step, Table, Time, useKeys, useWide } from "/lib/ui.js";
 import { Goal, Proof } from "/pages/event/promise.js";
 import { useQueue } from "/pages/event/queue.js";
 
@@ -25,10 +25,17 @@ const name = (text) => html`<bdi>${text}</bdi>`;
 const COUNTS = ["on", "off", "unsure", "certify", "learn", "count", "any", "given"];
 const COUNT_HEADS = ["Person", "#on", "#off", "#unsure", "#at random", "#to learn", "#to count", "#of all", "#imported"];
 
+const goals = new Map(); // Chosen in this tab; once a label was given for one, labels keep it.
+
 export default function Judge({ event, session, articles, note }) {
   const [kind, setKind] = useState("certify");
   const [post, setPost] = useState(null); // A post that is judged again.
-  const [goal, setGoal] = useState(null); // Chosen here; once a label was given for it, labels keep it.
+  const goalKey = JSON.stringify([session.project, event]);
+  const [goal, setGoal] = useState(goals.get(goalKey) ?? null);
+  const chooseGoal = (next) => {
+    goals.set(goalKey, next);
+    setGoal(next);
+  };
   const [plan, setPlan] = useState({ labels: 100, days: 1 }); // Of a new draw for a count.
   const by = userName();
   const question = { event, precision: goal?.[0], confidence: goal?.[1] };
@@ -38,6 +45,11 @@ export default function Judge({ event, session, articles, note }) {
   const last = useRef(); // It stays while another goal is asked for, so that nothing loses the focus.
   const test = (last.current = latest ?? last.current);
   const [queueState, setQueueState] = useState(null); // The last one, while another queue is drawn.
+  const [begun, setBegun] = useState(null); // By whom of which event there are labels.
+  const asked = useRef(); // The goal of the queue, also while another one is drawn.
+  if (queueState?.goal) asked.current = queueState.goal;
+  const who = JSON.stringify([event, by]);
+  useEffect(() => void (queueState?.judged > 0 && setBegun(who)), [queueState]);
   useEffect(() => {
     setPost(null);
     setQueueState(null);
@@ -62,10 +74,12 @@ export default function Judge({ event, session, articles, note }) {
       again=${post} leave=${() => setPost(null)} /><//>`;
   const readOnlyText = html`<${JudgeStep}><p class="refused">This desk only shows; open one that may
     change things to judge.</p><//>`;
-  return html`<div class="judging">
+  const isBegun = begun === who;
+  return html`<div class=${isBegun ? "judging begun" : "judging"}>
     <div><${About} event=${event} articles=${articles} note=${note} isBegun=${test?.result?.labels > 0}
-        session=${session} />
-      <${Goal} event=${event} test=${test} error=${error} goal=${goal} choose=${setGoal} session=${session} /></div>
+        isDone=${isBegun} session=${session} />
+      <${Goal} event=${event} test=${test} error=${error} goal=${goal} asked=${asked.current}
+        choose=${chooseGoal} isDone=${isBegun} session=${session} /></div>
     <div>${session.read_only ? readOnlyText : queue}
       ${test?.profile && html`<${Proof} event=${event} test=${test} again=${again} session=${session} />`}
       <${Judges} event=${event} by=${by} judgeAgain=${session.read_only ? null : judgeAgain} /></div>
@@ -73,14 +87,14 @@ export default function Judge({ event, session, articles, note }) {
 }
 
 // The articles, folded on a phone, beside the posts on a wide screen.
-function About({ event, articles, note, isBegun, session }) {
-  const isWide = matchMedia("(min-width: 64rem)").matches;
+function About({ event, articles, note, isBegun, isDone, session }) {
+  const isWide = useWide();
   const article = ({ id, title }, n) =>
     html`<${Article} key=${id} id=${id} title=${title} isOpen=${isWide && n === 0} />`;
   const advice = `Decide before you judge what counts as on the event: a joke, a rumour, an appeal for
     donations? Two people who judge should decide the same.`;
   return html`<${Step} number="1" title="What is the event?"
-      state=${articles && plural(articles.length, "article")}>
+      state=${articles && plural(articles.length, "article")} isDone=${isDone}>
     ${articles?.map(article)}
     ${paragraph("quiet", !isBegun && !note && advice)}
     ${articles && html`<${Note} key=${event} event=${event} note=${note} session=${session} />`}<//>`;

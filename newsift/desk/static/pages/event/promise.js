@@ -3,7 +3,7 @@ import { html, useState } from "/vendor/preact.js";
 import { useAnswer } from "/lib/api.js";
 import { Button, Confirm, ErrorText, LoadStatus, number, paragraph, percent } from "/lib/ui.js";
 import { perform, plural, rate, score, Select, Step, Time } from "/lib/ui.js";
-import { Run } from "/pages/event/learned.js";
+import { ProfilePicture, Run } from "/pages/event/learned.js";
 
 const PRECISIONS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95];
 const CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
@@ -13,25 +13,35 @@ const options = (values, own) =>
 const goalWords = ({ precision, confidence }) =>
   `${percent(precision)} on the event, ${percent(confidence)} sure`;
 
-export function Goal({ event, test, error, goal, choose, session }) {
-  const first = html`<${FirstProfile} event=${event} session=${session} />`;
-  const what = test ? "Reading the articles and their matches" : undefined;
+const DEFAULT_GOAL = [0.8, 0.9];
+
+// `asked` is the goal of the queue that is drawn.
+export function Goal({ event, test, error, goal, asked, choose, isDone, session }) {
   const isLoading = !test || test.loading;
-  return html`<${Step} number="2" title="What do you want to prove?"
-      state=${test?.profile ? goalWords(test) : test?.profile === null && !test.loading && "needs a profile"}>
+  const needsProfile = !isLoading && test.profile === null;
+  const first = html`<${GoalChoice} goal=${goal ?? asked ?? DEFAULT_GOAL} choose=${choose} />
+    <p class="quiet">${BEFORE}</p><${FirstProfile} event=${event} session=${session} />`;
+  const what = test ? "Reading the articles and their matches" : undefined;
+  return html`<${Step} number="2" title="What do you want to prove?" isDone=${isDone}
+      state=${test?.profile ? goalWords(test) : needsProfile && "needs a profile"}>
     <${LoadStatus} answer=${!isLoading} error=${error} what=${what} />
-    ${test?.profile === null && !test.loading && first}
+    ${needsProfile && first}
     ${test?.profile && html`<${Choice} test=${test} chosen=${goal} choose=${choose} />`}<//>`;
 }
 
-function Choice({ test, chosen, choose }) {
-  const { result } = test;
-  const [precision, confidence] = chosen ?? [test.precision, test.confidence];
-  const goal = html`<p class="row goal">
+const BEFORE = `Choose before the first label: what is chosen afterwards is another test.`;
+
+function GoalChoice({ goal: [precision, confidence], choose }) {
+  return html`<p class="row goal">
     <${Select} label="At least" options=${options(PRECISIONS, precision)} value=${precision}
       set=${(text) => choose([+text, confidence])} /> of the matches are on the event, and I want
     <${Select} label="to be" options=${options(CONFIDENCES, confidence)} value=${confidence}
       set=${(text) => choose([precision, +text])} /> sure.</p>`;
+}
+
+function Choice({ test, chosen, choose }) {
+  const { result } = test;
+  const goal = html`<${GoalChoice} goal=${chosen ?? [test.precision, test.confidence]} choose=${choose} />`;
   const matches = plural(result.matches, "match", "matches");
   const { at_best: best, for_all: all, usual, expected_share: expected } = result.plan;
   const first = best < all ? `for the highest scores, and ${number(all)} ` : "";
@@ -43,8 +53,7 @@ function Choice({ test, chosen, choose }) {
     drawn. Choose less, or read them all.`;
   const need = paragraph("", all ? takes : result.matches > 0 && few);
   if (!result.labels) {
-    return html`${goal}${need}<p class="quiet">Choose before the first label: what is chosen
-      afterwards is another test.</p>`;
+    return html`${goal}${need}<p class="quiet">${BEFORE}</p>`;
   }
   return html`${need}<details><summary>Choose something else</summary>${goal}
     <p class="quiet">That is another test. Whoever tries several and shows only the best one proves
@@ -60,6 +69,7 @@ function FirstProfile({ event, session }) {
   return html`<p>First the event needs a profile: what its articles have in common, less what
       everyday posts share with them. Posts are then compared with the profile instead of with each
       article, and what labels prove is true of that profile.</p>
+    <${ProfilePicture} />
     <${ErrorText} error=${error} />
     ${paragraph("refused", data?.error, "status")}
     ${data?.run && html`<${Run} data=${data} run=${data.run} session=${session} />`}
