@@ -35,7 +35,7 @@ from worker import log as logs
 from worker.config import Config
 from worker.errors import RunError
 from worker.kafka.settings import broker_error
-from worker.kafka.topics import ensure_posts
+from worker.kafka.topics import ensure_topic
 from worker.metrics.web import Site
 from worker.seeds.record import json_digest
 from worker.text import plural
@@ -116,7 +116,7 @@ async def publish_frames(source: LiveSource, state: FileStore, config: Config) -
         collector.stop()
 
     async def start_outlet() -> None:
-        await asyncio.to_thread(ensure_posts, config)
+        await asyncio.to_thread(ensure_topic, config, config.topics.posts)
         await outlet.delivery.start()
 
     def report() -> None:

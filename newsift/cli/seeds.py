@@ -218,7 +218,7 @@ def add(
 
     with_preview = not mode.as_json if mode.preview is None else mode.preview
     options = PublishOptions(with_preview, mode.as_json, ask=not (mode.yes or mode.as_json))
-    with seed_topic(config) as topic:
+    with seed_topic(config, make=True) as topic:
         publish_drafts(topic, config, drafts, contents, options)
 
 
@@ -377,7 +377,7 @@ def import_seeds(file: Path, config: Config) -> None:
     without_key = records.pop(b"", None)
     state = parse_control_state(records, config.limits)
     refusals = list(state.refused.values())
-    with seed_topic(config) as topic:
+    with seed_topic(config, make=True) as topic:
         before = topic.state()
         valid = before.seeds.keys() | {PROFILE_PREFIX + event for event in before.profiles}
         if harmful := next((seed for seed in refusals if seed.id in valid), None):

@@ -93,7 +93,10 @@ class FileLedger:
         """Load the entries up to the position; later files are sent again."""
         if position is not None:
             self._next_number = position.number + 1
-            for entry in _read_entries(self._file):
+            entries = _read_entries(self._file)
+            if not any(entry.number == position.number for entry in entries):
+                raise _useless(self._file, f"does not have file {position.number}")
+            for entry in entries:
                 if entry.number == position.number and position.rows != ALL_ROWS:
                     self._partial_file = entry, position.rows
                 elif entry.number <= position.number:
@@ -144,11 +147,17 @@ class FileLedger:
         return None
 
     def was_changed(self, file: FileVersion) -> bool:
-        """Whether a file was written to after it was sent."""
+        """Whether a file was written to after it was sent.
+
+        One that begins otherwise, or is shorter, is another file: its name, and with the name a
+        free inode, may be taken again.
+        """
         entry = self._by_path.get(file.name)
-        if entry is None or entry.is_rejected:
+        if entry is None or entry.is_rejected or file.size < entry.size:
             return False
-        return (entry.device, entry.inode) == (file.device, file.inode)
+        if (entry.device, entry.inode) != (file.device, file.inode):
+            return False
+        return digest_start(file.path, entry.size) == entry.digest
 
     def _index(self, entry: LedgerEntry) -> None:
         self._entries[entry.number] = entry
@@ -195,11 +204,11 @@ class FileLedger:
         write_atomically(self._file, ENCODER.encode_lines([*entries, *partial]), 0o600)
 
 
-def digest_start(path: str) -> str:
-    """The digest of a file's first bytes; "" if it cannot be read."""
+def digest_start(path: str, size: int = DIGESTED_BYTES) -> str:
+    """The digest of a file's first bytes, at most `size`; "" if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            return hashlib.sha256(file.read(DIGESTED_BYTES)).hexdigest()[:16]
+            return hashlib.sha256(file.read(min(size, DIGESTED_BYTES))).hexdigest()[:16]
     except OSError:
         return ""
 
@@ -209,15 +218,19 @@ def _read_entries(file: Path) -> list[LedgerEntry]:
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
-        raise InputError(
-            f"--state: {file} cannot be read ({error.strerror}), and says which files were sent; "
-            "delete the state too, to send all of them"
-        ) from error
+        raise _useless(file, f"cannot be read ({error.strerror})") from error
     entries: dict[int, LedgerEntry] = {}
-    for line in lines[:-1]:
+    for number, line in enumerate(lines[:-1], 1):
         try:
             entry = ENTRY_DECODER.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise _useless(file, f"is damaged (line {number})") from error
         entries[entry.number] = entry
     return [entries[number] for number in sorted(entries)]
+
+
+def _useless(file: Path, why: str) -> InputError:
+    return InputError(
+        f"--state: {file} {why}, and says which files were sent; delete the state too, to send "
+        "all of them"
+    )

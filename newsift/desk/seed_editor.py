@@ -55,7 +55,7 @@ class SeedEditor:
     def topic(self) -> Iterator[SeedTopic]:
         """One request at a time."""
         turn = lock_or_busy(self._editing, "another change is being published")
-        with turn, seed_topic(self._config) as topic:
+        with turn, seed_topic(self._config, make=True) as topic:
             yield topic
 
     def remove(self, name: str, etag: str, by: str) -> Removal:

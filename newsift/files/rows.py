@@ -56,9 +56,13 @@ def json_line(value: bytes) -> bytes:
 Cell = str | int | float | None
 
 # Before the sign of a formula, a spreadsheet ignores these, or starts a cell after them: "; =1".
-BEFORE_FORMULA = re.compile(r'(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])')
+BEFORE_FORMULA = re.compile(
+    r"""(?<![;\s\0"])[;\s\0"]*+(?=(?:(?<!')'++[\s\0"]*+)?[=+\-@＝＋－＠])"""
+)
 CELL_SEPARATORS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
-APOSTROPHE = re.compile(r"""\A'(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?=[\s\0"]*+[=+\-@＝＋－＠])""")
+APOSTROPHE = re.compile(
+    r"""\A'(?='*+[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?=[\s\0"]*+'*+[\s\0"]*+[=+\-@＝＋－＠])"""
+)
 # Characters that steer a terminal, or turn the order of letters around.
 STEERING = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 NUMBER = re.compile(r"[+-]?+[0-9]++(?:[.,][0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
@@ -90,11 +94,12 @@ def csv_row(
 
 
 def escape_formulas(cell: Cell) -> Cell:
-    """The cell with an apostrophe before each formula in it."""
+    """The cell with an apostrophe before each formula in it, and before those before formulas."""
     if not isinstance(cell, str):
         return cell
-    text = BEFORE_FORMULA.sub(_with_apostrophe, cell)
-    return f"'{text}" if text.startswith(LEADING_BLANKS) else text
+    text, bare = BEFORE_FORMULA.sub(_with_apostrophe, cell), cell.lstrip("'")
+    is_begun = text.startswith("'" * (len(cell) - len(bare) + 1))
+    return f"'{text}" if bare.startswith(LEADING_BLANKS) and not is_begun else text
 
 
 def unescape_formulas(cell: str) -> str:

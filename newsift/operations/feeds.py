@@ -242,7 +242,7 @@ class Follower:
         old = [a for a in self.feed.articles.values() if a.seed and a.published_at + keep <= before]
         if not (due or old):
             return
-        with seed_topic(self.config) as topic:
+        with seed_topic(self.config, make=not self.options.dry) as topic:
             if not self.options.dry:
                 self._delete(old, before, topic)
             state = topic.state()

@@ -10,6 +10,7 @@ from newsift.operations.messages import notify
 from worker.config import Config
 from worker.kafka.reading import TopicReader, connected
 from worker.kafka.sending import Headers
+from worker.kafka.topics import ensure_topic
 from worker.seeds.profile import Profile
 from worker.seeds.record import PROFILE_PREFIX
 from worker.seeds.state import ControlReducer, ControlState, stale_reason
@@ -64,8 +65,10 @@ def _record_headers(key: bytes) -> Headers:
 
 
 @contextmanager
-def seed_topic(config: Config) -> Iterator[SeedTopic]:
-    """Raises if the topic is missing."""
+def seed_topic(config: Config, make: bool = False) -> Iterator[SeedTopic]:
+    """Raises if the topic is missing, unless it is to be made."""
+    if make:
+        ensure_topic(config, config.topics.seeds)
     with connected(config) as cluster:
         cluster.partitions(config.topics.seeds)
         yield SeedTopic(cluster, config)

@@ -57,10 +57,10 @@ def ensure_topics(config: Config) -> list[str]:
         return names_created
 
 
-def ensure_posts(config: Config) -> None:
-    """Makes the topic of posts, for processes that only write posts."""
+def ensure_topic(config: Config, name: str) -> None:
+    """Makes one of the topics if it is missing, for processes that only write to it."""
     with admin_client(config) as admin:
-        _create_missing(admin, config, [config.topics.posts])
+        _create_missing(admin, config, [name])
 
 
 def ensure_labels(config: Config) -> list[Difference]:

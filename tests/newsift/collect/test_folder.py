@@ -234,6 +234,20 @@ def again(file: Path, place: FilePosition | None) -> FileLedger:
     return ledger
 
 
+def test_another_file_of_a_sent_one_s_name_is_new_even_with_its_inode(
+    place: Path, state: Path
+) -> None:
+    ledger = start_files(place, state, 2)
+    taken, grown = place / "0.jsonl", place / "1.jsonl"
+    with grown.open("ab") as late:
+        late.write(posts("late", 1))
+    for content in (posts("another", 5), posts("0", 1)[:-9]):  # another, and a shorter one
+        taken.write_bytes(content)  # the inode stays
+        changed = [each for each in scan(place) if ledger.find(each) is None]
+        named = {Path(each.path): ledger.was_changed(each) for each in changed}
+        assert named == {taken: False, grown: True}
+
+
 def test_resumes_the_file_in_progress(place: Path, state: Path) -> None:
     start_files(place, state)
     again(state, FilePosition(2, 5))
@@ -254,9 +268,13 @@ def test_a_line_that_a_crash_cut_off_was_not_begun(place: Path, state: Path) -> 
 
 def test_a_ledger_that_was_lost_is_not_taken_for_an_empty_one(place: Path, state: Path) -> None:
     start_files(place, state)
-    state.unlink()
-    with pytest.raises(InputError, match="says which files were sent; delete the state too"):
-        again(state, FilePosition(3, ALL_ROWS))
+    lines = state.read_bytes()
+    first = lines.splitlines(keepends=True)[0]
+    for damaged in (None, b"", b"garbage\n", b"garbage\n" + lines, first):
+        state.unlink() if damaged is None else state.write_bytes(damaged)
+        with pytest.raises(InputError, match="says which files were sent; delete the state too"):
+            again(state, FilePosition(3, ALL_ROWS))
+        assert damaged is None or state.read_bytes() == damaged
 
 
 def test_forgets_the_oldest_gone(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -393,6 +393,12 @@ def test_a_cell_is_read_as_it_was_written(cell: str) -> None:
     assert unescape_formulas(str(escape_formulas(cell))) == cell
 
 
+@pytest.mark.parametrize("cell", ["'=x", "''=x", "' =1", "'\"+1", "'\tx", "a;'=1", "'quoted'"])
+def test_an_author_s_apostrophes_stay(cell: str) -> None:
+    assert escape_formulas(cell) == (cell if cell == "'quoted'" else cell.replace("'", "''", 1))
+    assert unescape_formulas(str(escape_formulas(cell))) == cell
+
+
 def test_no_character_steers_a_terminal_also_in_a_file() -> None:
     family = "\U0001f468\u200d\U0001f469"
     steering = "\x07\x1b]0;x\x07\x85\x9b\u202a\u202e\u2066\u2069"

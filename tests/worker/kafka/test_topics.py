@@ -23,7 +23,7 @@ from worker.kafka.topics import (
     check_topics,
     create_topics,
     ensure_labels,
-    ensure_posts,
+    ensure_topic,
     ensure_topics,
     require_fit_topics,
 )
@@ -133,7 +133,7 @@ def test_a_hidden_topic_is_not_called_missing(
     ):  # fmt: skip
         with pytest.raises(AccessError, match=f"no right on the topic {names}; grant Describe"):
             ensure(closed(config))
-    ensure_posts(closed(config))
+    ensure_topic(closed(config), config.topics.posts)
     matches, labels = check_topics(config)
     assert [(d.topic, d.setting, d.actual, d.serious) for d in (matches, labels)] == [
         ("matched-tweets", "topic", "hidden", True), (LABELS, "topic", "hidden", False),

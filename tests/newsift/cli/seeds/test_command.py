@@ -51,6 +51,18 @@ def test_files_of_every_kind_become_records(newsift: Command, kafka: Kafka, tmp_
     assert "new, threshold 0.5" in done.out
 
 
+def test_the_first_seed_makes_the_topic_where_that_is_allowed(
+    newsift: Command, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWSIFT_TOPICS__SEEDS", "new-seeds")
+    add = ["seeds", "add", "--force", "--no-preview", article(tmp_path, "one.txt", "A ferry.\n")]
+    monkeypatch.setenv("NEWSIFT_TOPICS__CREATE", "false")
+    assert newsift(*add).code == 2
+    monkeypatch.delenv("NEWSIFT_TOPICS__CREATE")
+    assert newsift(*add).code == 0
+    assert [record.key for record in kafka.records("new-seeds")] == [b"one"]
+
+
 def test_one_article_under_two_ids_is_reported(
     newsift: Command, kafka: Kafka, tmp_path: Path
 ) -> None:
