@@ -246,7 +246,7 @@ def _open_files(
 ) -> list[FileMessages]:
     """Raises InputError for files without any row."""
     inputs = open_inputs(sources, options, config.limits, notify)
-    if all(each.is_empty for each in inputs):
+    if inputs and all(each.is_empty for each in inputs):
         names = ", ".join(each.name for each in inputs)
         raise InputError(f"{names}: holds no row with a post; give another file")
     return inputs

@@ -55,7 +55,7 @@ MAX_POOL_POSTS = 1_000  # An event learns from 20 posts, and some may be copies.
 MAX_COUNTED_TEXTS = 100_000
 MIN_HISTORY_SHARE = 0.1  # With fewer posts before than a tenth, no burst can be seen.
 FEW_LABELS = 10
-MIN_TITLE_WORD_CHARS = 4  # shorter ones say little of an event
+MIN_ARTICLE_WORD_CHARS = 4  # shorter ones say little of an event
 MIN_REPEATED = 3  # labelled posts of one text
 WORD = re.compile(r"[^\W_]+")
 MAX_SAFE_FACTOR = 3  # A profile that passes more than three times the posts is risky.
@@ -435,17 +435,22 @@ def report_stream(proposal: Proposal) -> None:
 
 
 def report_labels(proposal: Proposal) -> None:
-    """Reports what makes a profile of labels doubtful, and words of the article that lose."""
+    """Reports what makes a profile of labels doubtful, and words of the articles that lose.
+
+    Without labels words of the text lose because everyday posts have them, too.
+    """
     made, posts = proposal.profile.made, (*proposal.data.on, *proposal.data.off)
-    titles = " ".join(seed.title for seed in proposal.event.seeds).lower()
-    in_titles = set(WORD.findall(titles))
-    lost = [word for word, _ in made["lost"] if word.lower() in in_titles]
-    if lost := [word for word in lost if len(word) >= MIN_TITLE_WORD_CHARS]:
-        notify(f"look: words of the article's title would count less: {', '.join(lost)}")
+    texts = [seed.title for seed in proposal.event.seeds]
+    if made["labels"]:
+        texts += [seed.text for seed in proposal.event.seeds]
+    words = set(WORD.findall(" ".join(texts).lower()))
+    lost = [word for word, _ in made["lost"] if word.lower() in words]
+    if lost := [word for word in lost if len(word) >= MIN_ARTICLE_WORD_CHARS]:
+        notify(f"look: words of the article would count less: {', '.join(lost)}")
     if made["labels"] and made["labels"] < FEW_LABELS:
         notify(f"look: {plural(made['labels'], 'label')} alone, so each moves the profile much")
-    texts = Counter(text_hash(post.text) for post in posts)
-    if texts and (most := max(texts.values())) >= MIN_REPEATED and 4 * most > len(posts):
+    copies = Counter(text_hash(post.text) for post in posts)
+    if copies and (most := max(copies.values())) >= MIN_REPEATED and 4 * most > len(posts):
         notify(f"look: {most:,} of {len(posts):,} labelled posts say the same")
 
 

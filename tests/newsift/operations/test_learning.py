@@ -232,7 +232,7 @@ def test_a_file_that_is_opened_again_keeps_what_its_labels_prove(enc: Encoder) -
 def test_learning_warns_of_lost_words_few_labels_and_repeated_texts() -> None:
     def warnings(lost: list[str], labels: int, texts: list[str]) -> list[str]:
         made = {"lost": [(word, -0.1) for word in lost], "labels": labels}
-        seeds = [SimpleNamespace(title="Fire on the ferry Astrid Vane")]
+        seeds = [SimpleNamespace(title="Fire on the ferry Astrid Vane", text="Nine are missing")]
         on = [Post(f"{n}", "plain", text) for n, text in enumerate(texts)]
         proposal: Any = SimpleNamespace(
             profile=SimpleNamespace(made=made), event=SimpleNamespace(seeds=seeds),
@@ -247,6 +247,9 @@ def test_learning_warns_of_lost_words_few_labels_and_repeated_texts() -> None:
     assert warnings([], 0, []) == []
     (words,) = warnings(["Ferry", "bargain", "vane"], 40, different)
     assert words.endswith(": Ferry, vane")
+    assert warnings(["missing"], 0, []) == []
+    (words,) = warnings(["missing", "are"], 40, different)
+    assert words.endswith(": missing")
     (few,) = warnings([], 4, different)
     assert "4 labels alone" in few
     (same,) = warnings([], 40, [*different[:29], *["the ferry burns"] * 11])

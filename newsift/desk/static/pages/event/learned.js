@@ -161,7 +161,7 @@ function Proposal({ data, run, proposal, session }) {
       thresholds${lost}.</p>${paragraph("refused", run.risk)}<//>`;
   return html`<section class="card" aria-label="What it would learn">
     <h3>${proposal.is_news ? "What it would learn" : "Nothing new: the profile stays as it is"}</h3>
-    ${run.messages.map((line) => paragraph("quiet", line))}
+    ${run.messages.map((line) => paragraph(line.startsWith("look: ") ? "refused" : "quiet", line))}
     ${paragraph("refused", run.risk && `Look before you publish: ${run.risk}`)}
     <${Words} creation=${proposal.creation} />
     <${Change} proposal=${proposal} isFile=${session.is_file} />
