@@ -5,7 +5,7 @@ from encodings.idna import nameprep
 from functools import lru_cache
 from string import ascii_letters, digits
 from unicodedata import normalize
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 MAX_LINK_CHARS = 2048
 # Control characters, spaces, halves of letters, and what browsers and servers read differently.
@@ -32,6 +32,7 @@ HOST_SPELLINGS = str.maketrans(
     + "".join(map(chr, range(0xFE00, 0xFE10))),
 )  # fmt: skip
 UNFOLDED = "\u00df\u03c2"  # a sharp s and a final sigma name hosts of their own
+SIGMA = "\u03a3"
 ACE_PREFIX = "xn--"  # of a label that stands for other letters
 PATH_CHARACTERS = "/%:@!$&'()*+,;=-._~"  # those that need no escape, and escapes themselves
 
@@ -47,7 +48,7 @@ def canonical_link(address: str) -> str | None:
         return None
     try:
         parts = urlsplit(address)
-        scheme, host = parts.scheme.lower(), canonical_host(parts.hostname or "")
+        scheme, host = parts.scheme.lower(), canonical_host(_host_of(parts))
         port = parts.port or DEFAULT_PORTS.get(scheme)
         query = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
@@ -58,6 +59,15 @@ def canonical_link(address: str) -> str | None:
     kept = sorted((name, value) for name, value in query if not _is_tracking(name.lower()))
     where = host if port == DEFAULT_PORTS[scheme] else f"{host}:{port}"
     return f"{where}{path}" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _host_of(parts: SplitResult) -> str:
+    return parts._replace(netloc=parts.netloc.replace(SIGMA, SIGMA.lower())).hostname or ""
+
+
+def _lower(host: str) -> str:
+    """As browsers do: str.lower makes a final sigma of the last capital of a word."""
+    return host.replace(SIGMA, SIGMA.lower()).lower()
 
 
 def _plain_path(path: str) -> str:
@@ -99,7 +109,7 @@ def fold_host(host: str) -> str | None:
     None for one that is too long, before IDNA takes the square of a label's length. Browsers take
     the letters of IDNA 2008, where those of UNFOLDED stay; Python has IDNA 2003 alone.
     """
-    name = host.lower().rstrip(".")
+    name = _lower(host).rstrip(".")
     if len(name) > MAX_HOST_CHARS or name.isascii():
         return name if len(name) <= MAX_HOST_CHARS else None
     name, folded = name.translate(HOST_SPELLINGS), ""

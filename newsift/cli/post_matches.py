@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from threading import Event
 from typing import Any
 
 import aiohttp
@@ -77,7 +78,7 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
         self._url, self._filters, self._start = url, filters, start
         self._first_pause_s = first_pause_s
         self._waiting: list[Delivery] = []  # oldest first
-        self._deleted = DeletedPosts(MIN_REMEMBERED_DELETIONS)
+        self._deleted, self._is_ending = DeletedPosts(MIN_REMEMBERED_DELETIONS), Event()
         self._pauses = Backoff(first_pause_s, MAX_PAUSE_S)
         self._resume_at = self._commit_at = 0.0
         self.accepted = self.set_aside = 0
@@ -103,8 +104,11 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
             offsets = {part: max(at, start.get(part, 0)) for part, at in first.items()}
             for batch in cluster.read(topic, offsets):
                 add_deletions(batch, self._deleted)
+                if self._is_ending.is_set():  # a thread cannot be cancelled
+                    return
 
     async def stop(self) -> None:
+        self._is_ending.set()
         await stop_within(self._commit(), STOP_S)
         await stop_within(self._consumer.stop(), STOP_S)
         await self._session.close()

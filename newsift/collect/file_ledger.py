@@ -177,6 +177,7 @@ class FileLedger:
             return
         inodes = {(file.device, file.inode) for file in files}
         present = {entry.number for inode, entry in self._by_inode.items() if inode in inodes}
+        present.add(self._next_number - 1)  # the state may name it
         gone_entries = [entry for number, entry in sorted(self._entries.items())
                    if number not in present]  # fmt: skip
         for entry in gone_entries[: len(self._entries) - MAX_LEDGER_ENTRIES // 2]:

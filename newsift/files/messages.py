@@ -63,12 +63,13 @@ class ValueCorrector:
         self._examples: dict[tuple[str, str], str] = {}
         self._has_long_rounded_ids = False
 
-    def judge_ids(self, ids: Iterable[str]) -> None:
-        """Decides by the first ids of a table whether its long ids were rounded to plain digits.
+    def judge_ids(self, posts: Iterable[tuple[str, str]]) -> None:
+        """Decides by the first posts of a table whether its long ids were rounded to plain digits.
 
-        One id may end in zeros by chance; many do not.
+        One id may end in zeros by chance, and the same post be there again; many ids do not, nor
+        does an id stand with different texts.
         """
-        tails = [id[EXACT_DIGITS:] for id in ids if LONG_NUMBER.fullmatch(id)]
+        tails = [id[EXACT_DIGITS:] for id, _ in {*posts} if LONG_NUMBER.fullmatch(id)]
         are_zeros = len(tails) > 1 and not "".join(tails).strip("0")
         self._has_long_rounded_ids = are_zeros and sum(map(len, tails)) >= MIN_ZEROS
 

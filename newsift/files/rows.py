@@ -57,11 +57,13 @@ Cell = str | int | float | None
 
 # Before the sign of a formula, a spreadsheet ignores these, or starts a cell after them: "; =1".
 BEFORE_FORMULA = re.compile(
-    r"""(?<![;\s\0"])[;\s\0"]*+(?=(?:(?<!')'++[\s\0"]*+)?[=+\-@＝＋－＠])"""
+    r"""(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])"""
+    # Or where an author's own apostrophes start a cell, so that one more can be told from them.
+    r"""|((?:\A|(?<=[;\t\r\n]))(?='++(?:[\0"]|[^\S\t\r\n])*+[=+\-@＝＋－＠]))"""
 )
 CELL_SEPARATORS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
 APOSTROPHE = re.compile(
-    r"""\A'(?='*+[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?=[\s\0"]*+'*+[\s\0"]*+[=+\-@＝＋－＠])"""
+    r"""\A'(?='*+[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?='*+(?:[\0"]|[^\S\t\r\n])*+[=+\-@＝＋－＠])"""
 )
 # Characters that steer a terminal, or turn the order of letters around.
 STEERING = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -111,6 +113,8 @@ def unescape_formulas(cell: str) -> str:
 def _with_apostrophe(match: re.Match[str]) -> str:
     """An apostrophe where a cell of a spreadsheet starts."""
     before = match[0]
+    if match[1] is not None:
+        return "'"
     start = max(map(before.rfind, CELL_SEPARATORS)) + 1
     if not start and match.start():
         return before  # inside of a cell, such as 1 + 1

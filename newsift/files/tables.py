@@ -189,8 +189,9 @@ class PostColumns:
 
     def judge_ids(self, rows: Sequence[Mapping[str, object]], corrector: ValueCorrector) -> None:
         """With the first rows of a table, before any is read."""
-        cells = (_cell_text(row, self.id) for row in rows[:FIRST_ROWS])
-        corrector.judge_ids(cell for cell in cells if cell is not None)
+        first = rows[:FIRST_ROWS]
+        pairs = ((_cell_text(row, self.id), str(row.get(self.text))) for row in first)
+        corrector.judge_ids((id, text) for id, text in pairs if id is not None)
 
     def _links(self, row: Mapping[str, object]) -> list[str]:
         """No more than a post may have: a cell could hold a list without bound."""

@@ -100,7 +100,8 @@ def test_no_address_of_a_host_is_left_out(host: str) -> None:
     ("xn--bcher-kva.xn--fiqs8s", "bücher.中国"), ("xn--bcher-kva.xn--fiqs8s", "bücher.xn--fiqs8s"),
     ("xn--bcher-kva.xn--fiqs8s", "XN--bcher-kva.中国"),
     ("xn--strae-oqa.example", "STRAẞE.example"), ("xn--strae-oqa.example", "straße.example"),
-    ("xn--3xab.example", "σς.example"), ("kelvin.example", "\u212aelvin.example"),
+    ("xn--3xab.example", "σς.example"), ("xn----zlbdeb9db6a.gr", "ΟΔΟΣ-ΑΒΓ.gr"),
+    ("kelvin.example", "\u212aelvin.example"),
     (f"{'a' * 63}.example", f"{'ａ' * 63}.example"),
 ])  # fmt: skip
 def test_a_host_that_idna_writes_so_is_found(wanted: str, host: str) -> None:

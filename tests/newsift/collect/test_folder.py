@@ -288,6 +288,18 @@ def test_forgets_the_oldest_gone(place: Path, state: Path, monkeypatch: pytest.M
         assert [each.find(old) is not None for old in before] == [False] * 9 + [True] * 5
 
 
+def test_the_newest_is_not_forgotten(
+    place: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state names it, so a ledger without it would be refused."""
+    monkeypatch.setattr(newsift.collect.file_ledger, "MAX_LEDGER_ENTRIES", 10)
+    ledger = start_files(place, state, 12)
+    for number in (0, 11):
+        (place / f"{number}.jsonl").unlink()
+    ledger.prune(scan(place))
+    assert again(state, FilePosition(12, ALL_ROWS)).find(scan(place)[0]) is not None
+
+
 def test_recognises_rotated_logs_after_restarts(place: Path, state: Path) -> None:
     ledger, log = FileLedger(state), place / "log.jsonl"
     ledger.load(None)
