@@ -122,6 +122,16 @@ def test_a_host_is_written_as_browsers_ask_for_it(letters: str) -> None:
     assert canonical_host(host) == expected
 
 
+@pytest.mark.parametrize(("host", "form"), [
+    ("\u2488example", "1.example"), ("i❤.example", "xn--i-7iq.example"),
+    (f"{'é' * 60}.example", None), ("é\u2028.example", None), ("é\ufffd.example", None),
+])  # fmt: skip
+def test_hosts_that_idna_2008_refuses_are_as_browsers_take_them(
+    host: str, form: str | None
+) -> None:
+    assert canonical_host(host) == form
+
+
 @pytest.mark.parametrize(("host", "other"), [
     ("straße.example", "strasse.example"), ("σς.example", "σσ.example"),
     ("ne\u200dws.example", "news.example"), ("ne\u200cws.example", "news.example"),
