@@ -77,9 +77,9 @@ def _plain_path(path: str) -> str:
         return path
     steps: list[str] = []
     for step in path.split("/"):
-        if step == "..":
-            steps = steps[:1] + steps[1:-1]
-        elif step != ".":
+        if step == ".." and len(steps) > 1:
+            steps.pop()
+        elif step not in (".", ".."):
             steps.append(step)
     return "/".join(steps)
 

@@ -95,7 +95,7 @@ class FileLedger:
             self._next_number = position.number + 1
             entries = _read_entries(self._file)
             if not any(entry.number == position.number for entry in entries):
-                raise _useless(self._file, f"does not have file {position.number}")
+                raise _ledger_error(self._file, f"does not have file {position.number}")
             for entry in entries:
                 if entry.number == position.number and position.rows != ALL_ROWS:
                     self._partial_file = entry, position.rows
@@ -219,18 +219,18 @@ def _read_entries(file: Path) -> list[LedgerEntry]:
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
-        raise _useless(file, f"cannot be read ({error.strerror})") from error
+        raise _ledger_error(file, f"cannot be read ({error.strerror})") from error
     entries: dict[int, LedgerEntry] = {}
     for number, line in enumerate(lines[:-1], 1):
         try:
             entry = ENTRY_DECODER.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise _useless(file, f"is damaged (line {number})") from error
+            raise _ledger_error(file, f"is damaged (line {number})") from error
         entries[entry.number] = entry
     return [entries[number] for number in sorted(entries)]
 
 
-def _useless(file: Path, why: str) -> InputError:
+def _ledger_error(file: Path, why: str) -> InputError:
     return InputError(
         f"--state: {file} {why}, and says which files were sent; delete the state too, to send "
         "all of them"

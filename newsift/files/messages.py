@@ -63,7 +63,7 @@ class ValueCorrector:
         self._examples: dict[tuple[str, str], str] = {}
         self._has_long_rounded_ids = False
 
-    def judge_ids(self, posts: Iterable[tuple[str, str]]) -> None:
+    def check_ids(self, posts: Iterable[tuple[str, str]]) -> None:
         """Decides by the first posts of a table whether its long ids were rounded to plain digits.
 
         One id may end in zeros by chance, and the same post be there again; many ids do not, nor

@@ -283,7 +283,7 @@ class FileMessages:
     def _table(self, table: Table) -> Batches:
         maker = self._maker()
         columns = self._columns_of(table.header, table.place)
-        for rows in self._judging_ids(table.batches(), columns):
+        for rows in self._with_checked_ids(table.batches(), columns):
             if table.encoding == CP1252:
                 self._report_once(f"its text is read as {CP1252}")
             yield [
@@ -299,7 +299,7 @@ class FileMessages:
         table = ParquetTable(self._file)
         columns = self._columns_of(table.header)
         table.refuse_nested(columns.text)
-        for rows in self._judging_ids(table.batches(), columns):
+        for rows in self._with_checked_ids(table.batches(), columns):
             self.bytes_read = self.size * rows[-1].number // table.rows
             yield [
                 maker.rejected(row.number, b"", f"{row.fault}; split it", Reason.POST_BYTES)
@@ -310,12 +310,12 @@ class FileMessages:
                 for row in rows
             ]
 
-    def _judging_ids(
+    def _with_checked_ids(
         self, batches: Iterator[list[TableRow]], columns: PostColumns
     ) -> Iterator[list[TableRow]]:
         # A last line without an end is a batch of its own.
         first = list(islice(batches, CHECKED_BATCHES if self.is_file else 1))
-        columns.judge_ids([row.cells for rows in first for row in rows], self._corrector)
+        columns.check_ids([row.cells for rows in first for row in rows], self._corrector)
         return chain(first, batches)
 
     def _maker(self, unit: str = "line") -> MessageMaker:

@@ -100,8 +100,8 @@ def escape_formulas(cell: Cell) -> Cell:
     if not isinstance(cell, str):
         return cell
     text, bare = BEFORE_FORMULA.sub(_with_apostrophe, cell), cell.lstrip("'")
-    is_begun = text.startswith("'" * (len(cell) - len(bare) + 1))
-    return f"'{text}" if bare.startswith(LEADING_BLANKS) and not is_begun else text
+    has_one_more = text.startswith("'" * (len(cell) - len(bare) + 1))  # than the cell
+    return f"'{text}" if bare.startswith(LEADING_BLANKS) and not has_one_more else text
 
 
 def unescape_formulas(cell: str) -> str:

@@ -72,7 +72,7 @@ FOURCAT_COLUMNS = {"id", "thread_id", "body", "timestamp"}
 FOURCAT_LINK_NAMES = ("links", "urls")  # of what a post links to, separated by commas
 REDDIT_COLUMNS = {"subreddit", "domain"}  # where one is, 4CAT's `url` is the page linked to
 OWN_PAGE = "self."  # Reddit's domain of a post that links to nothing
-NEXT_LINK = re.compile(r",?\s+|,(?=https?://)")  # an address may hold a comma itself
+NEXT_LINK = re.compile(r",?+\s++|,(?=https?://)")  # an address may hold a comma itself
 NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 MAX_LISTED_NAMES = 20
 
@@ -187,11 +187,11 @@ class PostColumns:
             url=url, links=links,
         )  # fmt: skip
 
-    def judge_ids(self, rows: Sequence[Mapping[str, object]], corrector: ValueCorrector) -> None:
+    def check_ids(self, rows: Sequence[Mapping[str, object]], corrector: ValueCorrector) -> None:
         """With the first rows of a table, before any is read."""
         first = rows[:FIRST_ROWS]
         pairs = ((_cell_text(row, self.id), str(row.get(self.text))) for row in first)
-        corrector.judge_ids((id, text) for id, text in pairs if id is not None)
+        corrector.check_ids((id, text) for id, text in pairs if id is not None)
 
     def _links(self, row: Mapping[str, object]) -> list[str]:
         """No more than a post may have: a cell could hold a list without bound."""

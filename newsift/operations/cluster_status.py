@@ -99,7 +99,7 @@ def cluster_status(cluster: TopicReader, admin: Any, config: Config) -> Row:
     """The object of `newsift status --json`. It takes `RATE_INTERVAL_S`, between two readings."""
     topics = config.topics
     cluster.partitions(topics.posts)
-    with group_described(config):
+    with group_errors(config):
         before = read_offsets(cluster, admin, config)
         time.sleep(RATE_INTERVAL_S)
         now = read_offsets(cluster, admin, config)
@@ -181,8 +181,8 @@ def read_offsets(cluster: TopicReader, admin: Any, config: Config) -> OffsetSnap
 
 
 @contextmanager
-def group_described(config: Config) -> Iterator[None]:
-    """Errors name the right that is enough to look at the workers' group."""
+def group_errors(config: Config) -> Iterator[None]:
+    """Without a right on the workers' group, the error names the one that is enough to see it."""
     try:
         yield
     except GroupAuthorizationFailedError as error:

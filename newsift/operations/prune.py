@@ -12,7 +12,7 @@ import msgspec
 
 from encoder.errors import InputError
 from newsift.files.rows import parse_match_record
-from newsift.operations.cluster_status import group_described, read_commits, retry_coordinator
+from newsift.operations.cluster_status import group_errors, read_commits, retry_coordinator
 from newsift.operations.deletion_events import read_deletion
 from newsift.operations.deletions import (
     NAMED_BY_INSTANCE,
@@ -156,7 +156,7 @@ class Pruner:
     def read_new(self) -> int:
         """Writes the records of new deletions; returns how many messages wait for the workers."""
         first, end = self._cluster.beginnings(self._posts), self._cluster.ends(self._posts)
-        with group_described(self._config):
+        with group_errors(self._config):
             commits = read_commits(self._admin, self._config)
         ready = {part: min(commits.get(part, first[part]), end[part]) for part in end}
         self._read_matches()  # now, so that it has all matches of the posts before the commits

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
-from newsift.operations.cluster_status import group_described, hidden_topics, read_commits
+from newsift.operations.cluster_status import group_errors, hidden_topics, read_commits
 from newsift.operations.deletions import read_deletions
 from tests.broker.clients import admin, create, until
 from tests.broker.conftest import ASKED
@@ -128,7 +128,7 @@ def test_what_the_user_has_no_right_to_know_is_hidden_and_not_missing(
         assert (cluster.exists(posts), cluster.exists(rejected)) == (True, False)
         with pytest.raises(AccessError, match=f"user {USER} has no right on the topic {matches};"):
             read_deletions(cluster, config)
-        with pytest.raises(AccessError, match=f"{unique}; grant Describe"), group_described(config):
+        with pytest.raises(AccessError, match=f"{unique}; grant Describe"), group_errors(config):
             read_commits(client, config)
     actual = {(d.topic, d.setting): d.actual for d in check_topics(config)}
     assert actual[rejected, "topic"] == "missing"

@@ -165,7 +165,7 @@ def check_volumes(work: Workload, _stack: Stack) -> Iterator[str]:
     if work.is_worker and Path(str(path)) == mount:
         yield f"{what}: {path} is the root of its volume, whose group can write; use a folder in it"
     for box in items(work.pod, "initContainers"):
-        if not f"{box.get('command')} ".count(f"/{Path(str(path)).name} "):
+        if f"/{Path(str(path)).name} " not in str(box.get("command")):
             yield f"{what}: {box.get('name')} does not copy to the folder {Path(str(path)).name}"
 
 

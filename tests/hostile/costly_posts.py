@@ -88,6 +88,7 @@ HOSTS: dict[str, Hosts] = {
     "labels": lambda n: ".".join(f"é{n + i}" for i in range(60))[:250],
     "ligatures": lambda n: "\ufdfa" * 240 + str(n),
     "marks": lambda n: marks(120) + str(n),
+    "capitals": lambda n: "ΣΑΣ-" * 60 + str(n),
     "wanted": lambda n: "WWW" + "\u00ad" * (n % 150) + "．ｂücher.example",
 }
 
@@ -123,9 +124,11 @@ def facets(size: int, host: Hosts) -> bytes:
     return skeet(facets=[{"features": [{"uri": link} for link in links_to(size * 8 // 9, host)]}])
 
 
-def paths(size: int) -> bytes:
-    """Links to a seed's own host, with letters in their paths that have to be escaped."""
-    addresses = [f"http://bücher.example/{'é' * 1800}{size}{n}" for n in range(size // 3_640)]
+def paths(size: int, part: str) -> bytes:
+    """Links to a seed's own host, whose paths take work."""
+    path = part * (1_800 // len(part))
+    length = len(path.encode()) + 40
+    addresses = [f"http://bücher.example/{path}{size}{n}" for n in range(size // length)]
     return json.dumps({"id": "paths", "text": " ".join(addresses)}, ensure_ascii=False).encode()
 
 
@@ -161,7 +164,9 @@ SHAPES: dict[str, Shape] = {
     # hosts that are no seed's, or spell one in another way
     **{f"text_{name}": partial(text_links, host=host) for name, host in HOSTS.items()},
     **{f"facets_{name}": partial(facets, host=host) for name, host in HOSTS.items()},
-    "paths": paths,
+    "paths": partial(paths, part="é"),
+    "path_steps": partial(paths, part="a/b/../"),
+    "path_escapes": partial(paths, part="%61"),
     "pictures": pictures,
     "alt_lists": lambda size: post("lists", "storm", alt=lists(size * 3 // 4)),
     "title_lists": lambda size: skeet(embed={"external": {"title": lists(size)}}),

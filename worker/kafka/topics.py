@@ -58,7 +58,7 @@ def ensure_topics(config: Config) -> list[str]:
 
 
 def ensure_topic(config: Config, name: str) -> None:
-    """Makes one of the topics if it is missing, for processes that only write to it."""
+    """Makes one of the topics if it is missing."""
     with admin_client(config) as admin:
         _create_missing(admin, config, [name])
 

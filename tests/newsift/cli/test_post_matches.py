@@ -4,9 +4,10 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from socket import SHUT_RDWR
+from threading import Event
 
 import pytest
 from kafka import TopicPartition
@@ -201,6 +202,32 @@ def test_matches_of_posts_that_were_deleted_before_a_start_are_not_posted(kafka:
         kafka.fill(MATCHES, [record("3"), record("4"), deletion("3")])
         post(kafka, receiver, lambda p: p.accepted == 2)  # from where the group has committed
     assert receiver.bodies == [record("2"), deletion("1"), record("4"), deletion("3")]
+
+
+def test_an_end_does_not_wait_until_all_deletions_are_read(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(kafka, 4_000)  # some batches of 1,000
+    config, batches = Config(kafka=KafkaConfig(bootstrap_servers=str(kafka.address))), list[int]()
+    has_begun, may_go_on = Event(), Event()
+
+    def add(batch: Sequence[object], _deleted: object) -> None:
+        batches.append(len(batch))
+        has_begun.set()
+        assert may_go_on.wait(PATIENCE_S)
+
+    monkeypatch.setattr("newsift.cli.post_matches.add_deletions", add)
+
+    async def run() -> None:
+        poster = MatchPoster(config, URL("http://127.0.0.1:1/"), EVERYTHING, {0: 0, 1: 0, 2: 0})
+        starting = asyncio.create_task(poster.start())
+        assert await asyncio.to_thread(has_begun.wait, PATIENCE_S)
+        starting.cancel()
+        await poster.stop()
+        may_go_on.set()
+
+    asyncio.run(run())  # ends with its threads
+    assert len(batches) == 1
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
