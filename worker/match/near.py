@@ -62,6 +62,11 @@ def is_control_read(post: Post, nonce: str) -> bool:
     return hash(f"{nonce} control {post.platform} {post.id}") % CONTROL_EVERY == 0
 
 
+def draw_control_reads(posts: Sequence[Post], nonce: str, rows: I64) -> I64:
+    """Those of these rows of the posts that are read as a control."""
+    return np.array([at for at in rows.tolist() if is_control_read(posts[at], nonce)], np.int64)
+
+
 class NearMiss(msgspec.Struct, frozen=True):
     post: Post
     score: float

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from encoder.model.weights import F32, I64
 from worker.crashpoint import reached
 from worker.match.links import linked_pairs
 from worker.match.matcher import SeedPairs
-from worker.match.near import Edges, NearMissRows, is_control_read
+from worker.match.near import Edges, NearMissRows, draw_control_reads
 from worker.match.readers import (
     NO_PAIRS,
     Matched,
@@ -172,6 +172,7 @@ class BatchState:
         outcome, pairs = self.outcome, matched.pairs
         outcome.records += records
         outcome.vectors.append(matched.matching)
+        outcome.control.update(matched.control)
         outcome.matched += len(records)
         if pairs.by_link is not None:
             outcome.linking += len(np.unique(pairs.posts[pairs.by_link]))
@@ -327,35 +328,23 @@ class Pipeline:
         seeds = matcher.seeds
         times = batch.times(rows)
 
-        def match(at: Sequence[int]) -> tuple[list[Record], Matched, Counter[str]]:
+        def match(at: Sequence[int]) -> tuple[list[Record], Matched]:
             part = slice(at[0], at[-1] + 1)
-            texts = [compared_text(batch.posts[row], self._made.compare) for row in rows[part]]
-            linked = batch.linked_pairs(rows[part])
-            matched = matcher.match(texts, posts[part], times[part], linked)
-            control = self._read_control(batch, rows[part], matched, matcher)
-            return self._records(batch, rows[part], matched.pairs, seeds, now), matched, control
+            own = rows[part]
+            texts = [compared_text(batch.posts[row], self._made.compare) for row in own]
+            linked = batch.linked_pairs(own)
+            draw = partial(draw_control_reads, [batch.posts[row] for row in own], matcher.nonce)
+            matched = matcher.match(texts, posts[part], times[part], linked, draw)
+            return self._records(batch, own, matched.pairs, seeds, now), matched
 
         for at, result in bisect_failures(match, range(len(rows))):
             if isinstance(result, Exception):
                 self._reject_failed(batch, rows[at[0]], result, "compared", seeds)
             else:
-                records, matched, control = result
-                batch.outcome.control.update(control)
+                records, matched = result
                 batch.match(records, matched, seeds)
                 batch.outcome.read_by_star += len(matched.rows) if matcher.skims else 0
                 batch.note_near(rows[at[0] : at[-1] + 1], matched.pairs.nears)
-
-    def _read_control(
-        self, batch: BatchState, rows: Sequence[int], matched: Matched, matcher: PostMatcher
-    ) -> Counter[str]:
-        """Reads a few of the posts that nearly were read, to see what skimming loses."""
-        every = [rows[at] for at in matched.control.tolist()]
-        drawn = [row for row in every if is_control_read(batch.posts[row], matcher.nonce)]
-        lost = 0
-        if drawn:
-            texts = [compared_text(batch.posts[row], self._made.compare) for row in drawn]
-            lost = matcher.read_control(texts, batch.times(drawn))
-        return Counter(skimmed=len(every), read=len(drawn), lost=lost)
 
     def _records(
         self, batch: BatchState, rows: Sequence[int], matches: SeedPairs, seeds: SeedSet,

@@ -3,7 +3,7 @@
 They are read a portion at a time, and texts that were read lately not again.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -145,13 +145,22 @@ class Matched:
     pairs: SeedPairs
     rows: I64  # the posts that these are vectors of, rising: those that were read
     vectors: Embeddings
-    # the posts that reach a control floor, and were not read
-    control: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    control: Counter[str] = field(  # as in Outcome
+        default_factory=lambda: Counter(skimmed=0, read=0, lost=0)
+    )
 
     @property
     def matching(self) -> Embeddings:
         """A row for each post that matches, in order."""
         return select_rows(self.vectors, np.searchsorted(self.rows, np.unique(self.pairs.posts)))
+
+
+Draw = Callable[[I64], I64]
+"""Those of some posts that are read although they match nothing."""
+
+
+def draw_none(posts: I64) -> I64:
+    return posts[:0]
 
 
 class PostMatcher:
@@ -180,24 +189,31 @@ class PostMatcher:
         return self._options.edges.nonce if self._options.edges else ""
 
     def match(
-        self, texts: Sequence[str], posts: Embeddings, times: I64, linked: I64 = NO_PAIRS
-    ) -> Matched:
+        self, texts: Sequence[str], posts: Embeddings, times: I64, linked: I64 = NO_PAIRS,
+        draw: Draw = draw_none,
+    ) -> Matched:  # fmt: skip
         """`posts` are the vectors of the texts, skimmed where a model has two readers.
 
-        `linked` are posts and seeds that match by a link: [l, 2].
+        `linked` are posts and seeds that match by a link: [l, 2]. `draw` chooses from the posts
+        that reach a control floor and no skim threshold.
         """
         if self.skims:
-            matched = self._read_and_match(texts, posts, times, linked)
+            matched = self._read_and_match(texts, posts, times, linked[:, 0], draw)
         else:
             matched = Matched(self._judge.match(posts, times), np.arange(len(posts)), posts)
         return self._with_links(matched, posts, linked) if len(linked) else matched
 
     def _read_and_match(
-        self, texts: Sequence[str], posts: Embeddings, times: I64, linked: I64
+        self, texts: Sequence[str], posts: Embeddings, times: I64, linking: I64, draw: Draw
     ) -> Matched:
+        """Control posts are read together with those that may match; none of them matches."""
         skimmed = self._sieve.match(posts, times)
-        rows = np.union1d(np.flatnonzero(skimmed.counts), linked[:, 0])  # the posts that are read
-        read = self._read([texts[row] for row in rows.tolist()])
+        rows = np.union1d(np.flatnonzero(skimmed.counts), linking)  # the posts that may match
+        controls = np.setdiff1d(skimmed.reached[:, 0], rows)
+        drawn = draw(controls)
+        vectors = self._read([texts[row] for row in [*rows.tolist(), *drawn.tolist()]])
+        read = vectors[: len(rows)]
+        lost = self._judge.match(vectors[len(rows) :], times[drawn]).counts > 0
         best, counts = skimmed.best.copy(), np.zeros_like(skimmed.counts)
         hits = np.zeros_like(skimmed.hits)
         found, nears = [np.zeros((0, 2), np.int64)], list[NearMissRows]()
@@ -220,11 +236,8 @@ class PostMatcher:
         matching, of_seeds = pairs.T
         exact = np.concatenate(scores)
         result = SeedPairs(matching, of_seeds, exact, best, counts, hits, near)
-        return Matched(result, rows, read, np.setdiff1d(skimmed.reached[:, 0], rows))
-
-    def read_control(self, texts: Sequence[str], times: I64) -> int:
-        """How many of these posts would match if they were read; none of them does."""
-        return int((self._judge.match(self._read(texts), times).counts > 0).sum())
+        control = Counter(skimmed=len(controls), read=len(drawn), lost=int(lost.sum()))
+        return Matched(result, rows, read, control)
 
     def _with_links(self, matched: Matched, posts: Embeddings, linked: I64) -> Matched:
         """Adds the pairs that match by a link; they are listed before others."""

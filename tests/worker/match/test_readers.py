@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from encoder.embeddings import Background, Embeddings
-from encoder.model.weights import F32
+from encoder.model.weights import F32, I64
 from encoder.thresholds import EVERY_POST
 from tests.encoder.small_model import background, same_rows
 from tests.encoder.small_transformer import two_readers
@@ -248,8 +248,18 @@ def test_control_posts_are_those_of_a_slow_loop_and_never_match(rules: Threshold
     }  # fmt: skip
     matcher = PostMatcher(reading(two_readers()), seeds, MatchOptions(edges=edges[1]))
     times = np.zeros(len(texts), np.int64)
-    assert matcher.match(texts, Q, times).control.tolist() == controls
-    assert matcher.read_control([texts[row] for row in controls], times[controls]) == len(lost)
+    every = matcher.match(texts, Q, times, draw=lambda posts: posts)
+    assert every.control == {
+        "skimmed": len(controls), "read": len(controls), "lost": len(lost)
+    }  # fmt: skip
+    seen = list[int]()
+
+    def note(posts: I64) -> I64:
+        seen.extend(posts.tolist())
+        return posts[:0]
+
+    matcher.match(texts, Q, times, draw=note)
+    assert seen == controls
 
 
 def test_a_control_reads_one_post_in_fifty() -> None:

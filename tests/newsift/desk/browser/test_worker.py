@@ -59,8 +59,10 @@ def test_an_event_from_its_first_article_to_a_file_and_through_the_loss_of_a_wor
     window: Window, place: Place
 ) -> None:
     worker = place.worker()
+    without_seeds = worker_seeds(place)["seed_set"]
     page = window.open()
     add_an_article(page)
+    until_set(place, None, without_seeds)
     state = page.get_by_role("status", name="Health")
     expect(state.filter(has_text="all well")).to_be_visible(timeout=SETTLED_MS)
     posts = sample_posts()
