@@ -13,7 +13,7 @@ import msgspec
 
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import TimedCache, failure_text
-from newsift.operations.cluster_status import Row, describe_group, read_offsets
+from newsift.operations.cluster_status import Row, describe_group, group_errors, read_offsets
 from newsift.operations.workers import (
     ANSWER_ERRORS,
     ask_worker,
@@ -21,6 +21,7 @@ from newsift.operations.workers import (
     worker_addresses,
 )
 from worker.config import Config
+from worker.errors import AccessError
 from worker.kafka.reading import connected
 from worker.kafka.topics import admin_client
 from worker.metrics.address_file import WorkerAddress
@@ -149,17 +150,24 @@ class HealthMonitor:
         self._latest = TimedCache(self._read, POLL_S)
 
     def summary(self) -> Row:
-        unread, refused = self._mirrors.unread(), len(self._mirrors.control.refused)
-        return summarise(replace(self._latest.get(None), unread=unread, refused_seeds=refused))
+        latest, refused = self._latest.get(None), len(self._mirrors.control.refused)
+        unread = {**latest.unread, **self._mirrors.unread()}
+        return summarise(replace(latest, unread=unread, refused_seeds=refused))
 
     def _read(self, _key: None) -> HealthSnapshot:
         config = self._config
         try:
-            with connected(config) as cluster, admin_client(config) as admin:
+            with (
+                connected(config) as cluster,
+                admin_client(config) as admin,
+                group_errors(config),
+            ):
                 cluster.partitions(config.topics.posts)
                 lags = read_offsets(cluster, admin, config).lag
                 members = describe_group(admin, config)[1]
             workers = query_workers(worker_addresses(config, partial(kafka_cluster_id, config)))
+        except AccessError as error:
+            return HealthSnapshot("", unread={config.kafka.group: str(error)})
         except Exception as error:  # noqa: BLE001 - it is logged and shown
             return HealthSnapshot(failure_text(error, "the broker cannot be asked"))
         group = GroupState(len(members), len(lags), sum(lags.values()))

@@ -1,11 +1,14 @@
 import socket
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from newsift.desk import health
 from newsift.desk.health import (
     GroupState,
+    HealthMonitor,
     HealthSnapshot,
     is_growing,
     list_problems,
@@ -21,9 +24,12 @@ from tests.newsift.desk.match_records import HOSTILE
 from tests.newsift.worker_web import worker_web
 from tests.worker.command_topics import POSTS, SEEDS, Kafka
 from tests.worker.fake_web_server import answering
+from worker.config import Config
 from worker.config.load import load_config
+from worker.errors import AccessError
 from worker.metrics.address_file import WorkerAddress
 from worker.metrics.web import Health
+from worker.seeds.state import parse_control_state
 
 
 def test_a_worker_reports_its_state_and_an_absent_one_hides_no_other() -> None:
@@ -177,3 +183,16 @@ def test_a_broker_that_is_away_is_the_only_problem(
     (problem,) = call(desk, events.health)["problems"]
     assert "nobody listens there" in problem["text"]
     desk.stop()
+
+
+def test_a_missing_right_is_not_taken_for_a_broker_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_config: Config) -> None:
+        raise AccessError("no right on the group")
+
+    monkeypatch.setattr(health, "connected", refuse)
+    mirrors = SimpleNamespace(control=parse_control_state({}), unread=dict)
+    config = Config()
+    (problem,) = HealthMonitor(config, mirrors).summary()["problems"]  # type: ignore[arg-type]
+    assert problem["text"].startswith(f"{config.kafka.group}: cannot be read: no right")
