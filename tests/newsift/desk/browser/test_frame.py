@@ -141,7 +141,7 @@ def test_the_page_requests_the_token_and_what_was_typed_outlives_a_session(
     expect(page.locator("article")).to_have_count(1)
     page.route(re.compile("/api/(?!export)"), lambda _: None)  # no other request is refused
     window.context.clear_cookies()
-    page.get_by_role("button", name="Save all with my labels").click()
+    page.get_by_role("button", name="Save all with labels").click()
     expect(field).to_be_visible()
 
 

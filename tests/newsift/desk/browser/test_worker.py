@@ -50,7 +50,7 @@ def judge(page: Page, place: Place) -> None:
 def save_csv(page: Page) -> list[dict[str, str]]:
     page.get_by_role("link", name="Matches", exact=True).click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save all with my labels").click()
+        page.get_by_role("button", name="Save all with labels").click()
     text = Path(download.value.path()).read_text("utf-8-sig")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 

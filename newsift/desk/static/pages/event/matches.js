@@ -132,7 +132,7 @@ export default function Matches({ event, session, filters: inAddress }) {
       <${Count} data=${data} count=${stories.length} />
       <button type="button" aria-pressed=${!!hold} onClick=${toggle}>
         ${hold ? "Go on" : "Pause"}${" "}<kbd>p</kbd></button>
-      <${Button} run=${save}>Save all with my labels<//>
+      <${Button} run=${save}>Save all with labels<//>
     </div></div>
     <${LoadStatus} answer=${data} error=${error} />
     ${hold && data?.newer > 0 && fresh}
