@@ -40,14 +40,14 @@ class LedgerEntry(msgspec.Struct, array_like=True):
     size: int
     mtime_ns: int
     digest: str  # of its first bytes
-    is_rejected: bool = False  # it was not understood, or was still written to
+    is_rejected: bool = False  # it was not understood, or not read
 
     def is_same(self, file: FileVersion) -> bool:
         """Whether it is the same file, possibly moved or in a remounted folder."""
         if (file.size, file.mtime_ns) != (self.size, self.mtime_ns):
             return False
         if self.is_rejected and not self.digest and digest_start(file.path):
-            return False  # it could not be opened, and now it can
+            return False  # it was not there or could not be opened, and now it can
         if (file.device, file.inode) == (self.device, self.inode):
             return True
         return file.name == self.path and digest_start(file.path) == self.digest
@@ -134,6 +134,11 @@ class FileLedger:
         """A file that was not read is tried again when it has changed or can be opened."""
         entry.is_rejected = True
         self._append([entry])
+
+    def leave(self, entry: LedgerEntry) -> None:
+        """A file that was not there is new when it can be opened, wherever it is then."""
+        entry.digest = ""
+        self.reject(entry)
 
     def find(self, file: FileVersion) -> LedgerEntry | None:
         for entry in (self._by_inode.get((file.device, file.inode)), self._by_path.get(file.name)):

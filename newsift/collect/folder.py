@@ -31,6 +31,7 @@ from newsift.collect.source import (
 )
 from newsift.files.messages import FileMessage
 from newsift.files.read import files_in_folder, glob_files
+from worker.errors import RunError
 from worker.posts.outcome import Rejected
 
 SETTLE_S = 5.0  # a file that did not change for so long is complete
@@ -115,7 +116,7 @@ class Folder:
     _warnings: set[str] = field(default_factory=set)
     _pause: float = 0.0
     _is_closed: bool = False
-    _was_skipped: bool = False  # a file that was written to after the latest scan
+    _was_skipped: bool = False  # a file that was written to or moved after the latest scan
 
     def backoff(self, error: LostError) -> Backoff:
         """Never used, as reading a folder raises no LostError."""
@@ -152,6 +153,8 @@ class Folder:
             if files is not None:
                 self.ledger.prune(files)
             self._pause = max(self.scan_interval_s, (time.monotonic() - began) / MAX_SCAN_SHARE)
+            if files is None and self.once:
+                raise RunError(f"{self.place}: is gone; start again when it is there")
             if files is None:
                 self._warn_once(self.place, f"{self.place}: does not exist; waiting for it")
             else:
@@ -194,13 +197,13 @@ class Folder:
     ) -> Iterator[list[SourceFrame]]:
         """The frames after the rows that were sent; the last one means that the file is done.
 
-        Reading the files before it may have taken hours: a file that was written to since the scan
-        is left to the next one.
+        Reading the files before it may have taken hours: a file that was written to or moved since
+        the scan is left to the next one.
         """
         done = SourceFrame(b"", None, str(FilePosition(entry.number, ALL_ROWS)))
-        if _file(file.path) not in (file, None):
+        if _file(file.path) != file:
             self._was_skipped = True
-            self.ledger.reject(entry)
+            self.ledger.leave(entry)
             yield [done]
             return
         rows = 0
@@ -215,7 +218,8 @@ class Folder:
                 ]  # fmt: skip
         except InputError as error:
             self.counts["not understood"] += 1
-            self.ledger.reject(entry)
+            is_away = isinstance(error.__cause__, OSError) and (not rows or not _file(file.path))
+            (self.ledger.leave if is_away else self.ledger.reject)(entry)
             where = "" if file.name in str(error) else f"{file.name}: "
             log.error("%s%s; the file is left where it is", where, error)
         else:

@@ -17,6 +17,7 @@ from newsift.collect.folder import SettleTimer, scan_folder
 from newsift.collect.source import SourcePosition
 from newsift.files.messages import FileMessage
 from tests.newsift.collect.watched_folder import all_of, frames_of, position_of, posts, put, watched
+from worker.errors import RunError
 
 
 @pytest.fixture
@@ -186,6 +187,54 @@ def test_a_file_that_is_written_to_while_others_are_read_is_read_when_it_is_comp
     keys, position = all_of(source)
     rest.join()
     assert keys == ["a-0", "b-0", "b-1", "b-2"]
+    assert all_of(watched(place, state), position) == ([], position)
+
+
+def test_a_file_that_is_moved_before_its_turn_is_read_where_it_is(place: Path, state: Path) -> None:
+    put(place, "a.jsonl", posts("a", 1), age=90)
+    put(place, "b.jsonl", posts("b", 2))
+    source = watched(place, state)
+    read = source.read
+
+    def move(path: Path) -> Iterable[Sequence[FileMessage]]:
+        if path.name == "a.jsonl":
+            (place / "b.jsonl").rename(place / "c.jsonl")
+        return read(path)
+
+    source.read = move
+    keys, position = all_of(source)
+    assert keys == ["a-0", "b-0", "b-1"]
+    assert source.counts["not understood"] == 0
+    assert all_of(watched(place, state), position) == ([], position)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_disk_that_goes_and_comes_back_loses_no_file(place: Path, state: Path, rows: int) -> None:
+    """It goes as the first file is opened, or after its first row."""
+    put(place, "a.jsonl", posts("a", 2), age=90)
+    put(place, "b.jsonl", posts("b", 2))
+    away = place.with_name("away")
+    source = watched(place, state)
+    read = source.read
+
+    def unplug(path: Path) -> Iterator[Sequence[FileMessage]]:
+        messages = [message for part in read(path) for message in part]
+        yield from ([message] for message in messages[:rows])
+        place.rename(away)
+        raise InputError("no disk") from OSError(5, "Input/output error")
+
+    source.read = unplug
+    stored = list[SourcePosition]()
+
+    async def run() -> None:
+        async for frame in frames_of(source, None):
+            stored.append(position_of(source, frame))
+
+    with pytest.raises(RunError):
+        asyncio.run(run())
+    away.rename(place)
+    keys, position = all_of(watched(place, state), stored[-1])
+    assert keys == ["a-0", "a-1", "b-0", "b-1"]
     assert all_of(watched(place, state), position) == ([], position)
 
 
