@@ -231,7 +231,8 @@ def runs_until_ended(args: Sequence[str]) -> bool:
         case ["prune", *_]:
             return "--follow" in options
         case ["matches", *_]:
-            return "--post-to" in options
+            is_live = "--follow" in options or options.isdisjoint({"--no-follow", "--since"})
+            return "--post-to" in options or (is_live and options.isdisjoint({"--limit", "--out"}))
         case ["events", "learn"]:
             return "--every" in options
     return False

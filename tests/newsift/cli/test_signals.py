@@ -129,8 +129,10 @@ def test_ctrl_c_while_the_command_is_imported_prints_nothing() -> None:
         ("collect files d --once", False), ("collect bluesky --dry-run", False),
         ("seeds follow F", True), ("seeds follow F --once", False), ("seeds add F", False),
         ("prune --follow", True), ("prune --author a --platform x --yes", False), ("prune", False),
-        ("matches --post-to=URL", True), ("matches", False), ("events learn E --every 1h", True),
-        ("events learn E", False), ("demo", False),
+        ("matches --post-to=URL", True), ("matches --json", True), ("matches --limit 3", False),
+        ("matches --out f.csv", False), ("matches --no-follow", False),
+        ("matches --since=2h", False), ("matches --since=2h --follow", True),
+        ("events learn E --every 1h", True), ("events learn E", False), ("demo", False),
     ],
 )  # fmt: skip
 def test_sigterm_is_the_regular_end_of_what_has_no_other(command: str, is_so: bool) -> None:
