@@ -4,12 +4,14 @@ python -m train.transformer.star_training --data ../shared/data --out DIR [--lay
     [--window 16] [--from MODEL] [--steps COUNT] [--cache DIR] [--device cuda]
 
 It starts from MPNet's own layers, or from the star of a model, whose space stays as it is. A
-stopped run can be resumed; a longer one goes on from its end.
+stopped run can be resumed. A longer one goes on from its end, at the rate of its own schedule: it
+rises again there, so the weights are not those of a run that was as long from the start.
 """
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ FROZEN = ("tokens.", "positions.", "distances.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StarRecipe:
-    """What a run is made of, but for its length."""
+    """What a run is made of, but for its texts. Where it goes on, `decay_steps` may be another."""
 
     layers: tuple[int, ...] = (0, 1, 2, 9, 10, 11)  # of MPNet's twelve
     window: int = 16
@@ -74,6 +76,7 @@ class StarRecipe:
     decay_steps: int = 5000  # from the peak linearly to zero
     similarity: float = 5.0  # the weight of the loss on a batch's similarities
     seed: int = 0
+    from_model: str = ""  # the digest of the model whose star it goes on from
 
     @property
     def settings(self) -> StarSettings:
@@ -93,6 +96,7 @@ class TaughtTexts:
 
     ids: Sequence[I32]
     vectors: Tensor  # unit [texts, d]
+    digest: str = ""  # before the projection, whose last bits vary with the number of threads
 
     def batch(self, rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Ids [n, L], which are real [n, L], and the teacher's vectors [n, d]."""
@@ -144,7 +148,14 @@ def read_taught_texts(
         own = unit_vectors(begun, ids[:ALIGNED_TEXTS])
         axes = aligned_axes(axes, torch.from_numpy(vectors[:ALIGNED_TEXTS]), own)
     projected = F.normalize(torch.from_numpy(vectors) @ axes.T, dim=1)
-    return TaughtTexts(ids, projected), axes
+    return TaughtTexts(ids, projected, digest_of(ids, vectors)), axes
+
+
+def digest_of(ids: Sequence[I32], vectors: F32) -> str:
+    """A digest of texts and of the teacher's vectors of them."""
+    digest = hashlib.sha256(np.concatenate(ids).tobytes())  # each has its own start and end
+    digest.update(vectors.tobytes())
+    return digest.hexdigest()[:12]
 
 
 def batches(recipe: StarRecipe, texts: Sequence[I32], epoch: int) -> Iterator[list[int]]:
@@ -280,8 +291,29 @@ class StarTraining:
     def save(self, file: Path) -> None:
         tensors = {f"model/{name}": value for name, value in self.star.state_dict().items()}
         tensors |= optimizer_tensors(self.optimizer)
-        values = {"step": self.step, "settings": self.star.settings.as_dict()}
+        values = {"step": self.step, "settings": self.star.settings.as_dict(), "run": self.origin}
         Checkpoint(tensors, values).write(file)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What the run is made of, as its checkpoint says it."""
+        origin = asdict(self.recipe)
+        del origin["decay_steps"]
+        return origin | {"layers": list(self.recipe.layers), "texts": self.texts.digest}
+
+    def resume(self, file: Path) -> None:
+        """Go on from the state in the file, if there is one; that of another run is refused."""
+        checkpoint = Checkpoint.read(file)
+        if checkpoint is None:
+            return
+        held = checkpoint.values.get("run")
+        if held is None:
+            raise InputError(f"{file}: does not say what its run is made of; name another --out")
+        if other := [key for key, value in self.origin.items() if held.get(key) != value]:
+            raise InputError(
+                f"{file}: holds a run with other settings ({', '.join(other)}); name another --out"
+            )
+        self.restore(checkpoint)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         self.star.load_state_dict(select_prefix(checkpoint.tensors, "model/"))
@@ -306,8 +338,13 @@ class StarOptions:
 
     @property
     def recipe(self) -> StarRecipe:
-        layers = tuple(int(layer) for layer in self.layers.split(","))
-        return StarRecipe(layers=layers, window=self.window, rate=self.rate, decay_steps=self.steps)
+        return StarRecipe(
+            layers=tuple(int(layer) for layer in self.layers.split(",")),
+            window=self.window,
+            rate=self.rate,
+            decay_steps=self.steps,
+            from_model="" if self.begin is None else read_model(self.begin).digest,
+        )
 
 
 @click.command()
@@ -335,15 +372,16 @@ def train_star(order: StarOptions) -> None:
     texts, axes = read_taught_texts(order.data, order.cache, recipe.settings.dim, begun)
     click.echo(f"{len(texts.ids):,} texts, {recipe}")
     order.out.mkdir(parents=True, exist_ok=True)
-    if checkpoint := Checkpoint.read(order.out / CHECKPOINT):
-        training = StarTraining(recipe, StarTransformer(recipe.settings), texts, order.device)
-        training.restore(checkpoint)
+    file = order.out / CHECKPOINT
+    if file.exists():
+        star = StarTransformer(recipe.settings)
     else:
         fitted = texts.ids[DEV_TEXTS : DEV_TEXTS + BRIDGE_TEXTS]
         star = begun or new_star(recipe, axes, fitted)
-        training = StarTraining(recipe, star, texts, order.device)
+    training = StarTraining(recipe, star, texts, order.device)
+    training.resume(file)
     click.echo(f"step {training.step:,}: dev cosine {training.dev_cosine():.4f}")
-    training.run(order.steps, order.out / CHECKPOINT)
+    training.run(order.steps, file)
 
 
 def star_of_model(folder: Path, settings: StarSettings) -> StarTransformer:

@@ -1,9 +1,11 @@
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 from encoder.errors import InputError
 from encoder.model.star_settings import StarSettings
@@ -11,6 +13,7 @@ from encoder.model.star_transformer import StarTransformer
 from encoder.model.weights import I32
 from encoder.readers.star_chunks import END, PADDING, START
 from encoder.support.named import MODELS
+from tests.encoder.small_transformer import write_run
 from train.loop.checkpoint import Checkpoint
 from train.transformer import star_training
 from train.transformer.mpnet import batches_by_length, padded
@@ -20,6 +23,7 @@ from train.transformer.star_training import (
     TaughtTexts,
     aligned_axes,
     batches,
+    digest_of,
     loss_of,
     principal_axes,
     star_of_model,
@@ -72,6 +76,58 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     second.run(15, tmp_path / "parts")
     for name, value in whole.star.state_dict().items():
         assert torch.equal(second.star.state_dict()[name], value), name
+
+
+OTHERS = {
+    "layers": StarRecipe(layers=(0, 1, 11), window=2),
+    "window": replace(RECIPE, window=4),
+    "rate": replace(RECIPE, rate=3e-4),
+    "seed": replace(RECIPE, seed=1),
+    "from_model": replace(RECIPE, from_model="0" * 64),
+    "texts": RECIPE,
+}
+
+
+@pytest.mark.parametrize("key", OTHERS)
+def test_a_run_of_other_settings_is_not_resumed(key: str, tmp_path: Path) -> None:
+    file, texts = tmp_path / "star", make_texts(100)
+    start(texts).run(2, file)
+    if key == "texts":
+        texts = replace(texts, digest="another")
+    other = StarTraining(OTHERS[key], StarTransformer(TINY), texts, "cpu")
+    with pytest.raises(InputError, match=rf"{file}: .*\b{key}\b.*--out"):
+        other.resume(file)
+    assert other.step == 0
+
+
+def test_a_longer_run_goes_on_from_the_end_of_one(tmp_path: Path) -> None:
+    file, texts = tmp_path / "star", make_texts(100)
+    start(texts).run(2, file)
+    longer = StarTraining(replace(RECIPE, decay_steps=80), StarTransformer(TINY), texts, "cpu")
+    longer.resume(file)
+    assert longer.step == 2
+
+
+def test_a_state_that_does_not_say_what_it_was_made_of_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command, too."""
+    taught = make_texts(30), torch.zeros(384, 768)
+    monkeypatch.setattr(star_training, "read_taught_texts", lambda *_: taught)
+    monkeypatch.setattr(StarRecipe, "settings", TINY)
+    write_run(tmp_path / "star")
+    options = ["--data", str(tmp_path), "--out", str(tmp_path / "star")]
+    with pytest.raises(InputError, match="--out"):
+        CliRunner().invoke(star_training.main, options, catch_exceptions=False)
+
+
+def test_the_digest_of_texts_is_of_their_ids_and_vectors() -> None:
+    texts = make_texts(20)
+    vectors = texts.vectors.numpy()
+    swapped = [texts.ids[1], texts.ids[0], *texts.ids[2:]]
+    pairs = (texts.ids, vectors), (swapped, vectors), (texts.ids, vectors[::-1])
+    assert len({digest_of(*pair) for pair in pairs}) == 3
+    assert digest_of(list(texts.ids), vectors.copy()) == digest_of(texts.ids, vectors)
 
 
 def test_a_pass_reads_each_text_once_and_none_of_dev() -> None:
