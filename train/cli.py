@@ -128,8 +128,8 @@ def evaluate(
         return
     if text := examples(results):
         click.echo(f"\n{text}")
-    else:
-        log.line("newsift: --wrong: no posts; leave --mix out, and name a model of newsift first")
+    elif any(result.trust for result in results):
+        log.line("newsift: --wrong: no wrong post reaches the threshold of an article")
 
 
 @click.command()

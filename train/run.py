@@ -134,7 +134,7 @@ def read_background_posts(data: Path, skips: SkippedRows) -> list[str]:
     if len(posts) < CHECKED_TEXTS:
         raise InputError(
             f"{data}/tweets: {len(posts)} everyday posts that do not train; a model needs at least "
-            f"{CHECKED_TEXTS} for its automatic threshold, better some thousands"
+            f"{CHECKED_TEXTS} for its automatic threshold, better some thousands; {skips}"
         )
     return posts
 

@@ -117,6 +117,14 @@ def test_the_background_holds_posts_that_do_not_train(
     assert not any(map(is_training, posts))
 
 
+def test_too_few_everyday_posts_are_refused_with_the_rows_that_were_skipped(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "tweets" / "t.jsonl", [{"tweet": "a storm"}, {"text": "a flood"}])
+    with pytest.raises(InputError, match=r"skipped rows: 1 \(t\.jsonl:1: .*'text'"):
+        read_background_posts(tmp_path, SkippedRows())
+
+
 def test_a_baseline_encoder_is_saved_and_evaluated(
     train: Trainings, tmp_path: Path, data: Path
 ) -> None:

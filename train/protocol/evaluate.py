@@ -89,7 +89,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
     if not sets and not crises:
         raise InputError(
             f"{evaluation.data}: holds neither pairs/ nor crisis/ of this split (an event needs an "
-            "article, and posts on topic); docs/training.md says how it is laid out"
+            f"article, and posts on topic); docs/training.md says how it is laid out; {skips}"
         )
     encoders: dict[str, Encoder] = {}
     scorers: dict[str, Scorer] = {}
@@ -106,7 +106,7 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
             first = first or judged
     if evaluation.peers:
         scorers |= installed_peers(first, evaluation.data, log)
-    reporter = make_reporter(evaluation, encoders)
+    reporter = make_reporter(evaluation, encoders, log)
     results = [judge_set(pairs, scorers, reporter, evaluation.draws, log) for pairs in sets]
     events = [
         judge_event(crisis, scorers, encoders, reporter, evaluation, log) for crisis in crises
@@ -117,14 +117,28 @@ def judge_all(evaluation: Evaluation, log: ProgressLog) -> tuple[list[SetResult]
     return results, skips
 
 
-def make_reporter(evaluation: Evaluation, encoders: Mapping[str, Encoder]) -> TrustReporter | None:
-    """Create the trust report of the first model; thresholds need its own λ and read posts."""
-    if evaluation.skims or not evaluation.trust:
+def make_reporter(
+    evaluation: Evaluation, encoders: Mapping[str, Encoder], log: ProgressLog
+) -> TrustReporter | None:
+    """Create the trust report of the first model; thresholds need its own λ and read posts.
+
+    Where wrong posts are asked for and there is no report, the log says why.
+    """
+    if not evaluation.trust:
         return None
     first = encoders.get(evaluation.models[0])
-    if first is None or evaluation.mix not in (None, first.model.mix):
-        return None
-    return TrustReporter(first, evaluation.rate, news_words(evaluation.data), evaluation.examples)
+    if evaluation.skims:
+        remedy = "leave --reader skim out"
+    elif first is None:
+        remedy = "name a model of newsift first"
+    elif evaluation.mix not in (None, first.model.mix):
+        remedy = "leave --mix out"
+    else:
+        news = news_words(evaluation.data)
+        return TrustReporter(first, evaluation.rate, news, evaluation.examples)
+    if evaluation.examples:
+        log.line(f"newsift: --wrong: shows no posts; {remedy}")
+    return None
 
 
 def installed_peers(

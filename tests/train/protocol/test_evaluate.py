@@ -2,8 +2,10 @@ import io
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from tests.worker.small_encoder import small_encoder
 from train.data.readers import Pair, SkippedRows, TrainingArticle
 from train.loop.progress import ProgressLog
 from train.protocol import evaluate as protocol
-from train.protocol.evaluate import SetResult, mean_of_events
+from train.protocol.evaluate import Evaluation, SetResult, make_reporter, mean_of_events
 from train.protocol.metrics import Interval
 from train.protocol.peers import JudgedEncoder, ReadOnce
 from train.protocol.report import grid
@@ -180,6 +182,10 @@ def test_a_folder_without_labels_is_refused(newsift: Command, model: Path, tmp_p
     done = newsift("evaluate", model, "--data", tmp_path)
     assert done.code == 2
     assert "pairs/" in done.err
+    write(tmp_path / "pairs" / "a.jsonl", [{"tweet": "x", "body": "y"}])
+    done = newsift("evaluate", model, "--data", tmp_path, "--split", "all", "--no-peers")
+    assert done.code == 2
+    assert "skipped rows: 1 (a.jsonl:1: " in done.err
 
 
 def test_only_the_events_of_the_split_are_judged(
@@ -231,6 +237,34 @@ def test_the_card_holds_the_figures_and_no_text(
     assert all(figure in plain.out for figure in measured)
     assert "| all | " in card.out
     assert "(60) | " in card.out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "remedy"),
+    [("reader", "skim", "--reader"), ("mix", 0.0, "--mix"), ("models", ("cnn",), "a model")],
+)
+def test_what_keeps_wrong_posts_from_being_shown_is_said(
+    option: str, value: Any, remedy: str, tmp_path: Path
+) -> None:
+    evaluation = Evaluation(
+        models=("ours",), data=tmp_path, split=None, peers=False, draws=0, rate=0.01, device="cpu",
+        mix=None, examples=1,
+    )  # fmt: skip
+    log = ProgressLog(stream := io.StringIO())
+    encoders = {"ours": small_encoder()}
+    assert make_reporter(evaluation, encoders, log) is not None
+    assert not stream.getvalue()
+    assert make_reporter(replace(evaluation, **{option: value}), encoders, log) is None
+    assert [r for r in ("--reader", "--mix", "a model") if r in stream.getvalue()] == [remedy]
+
+
+def test_that_no_wrong_post_passes_is_said(newsift: Command, model: Path, tmp_path: Path) -> None:
+    write(tmp_path / "pairs" / "one.jsonl", pair_rows(1))
+    options = ("--data", tmp_path, "--split", "all", "--no-peers", "--draws", 0, "--wrong", 2)
+    done = newsift("evaluate", model, *options, "--rate", 0.01)
+    assert done.code == 0, done.err
+    assert "--wrong: no wrong post" in done.err
+    assert "--mix" not in done.err
 
 
 def test_each_post_is_read_once_whatever_sets_hold_it() -> None:
