@@ -124,7 +124,15 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
                 log.warning("Kafka fails and is asked again: %r", error)
                 await asyncio.sleep(self._first_pause_s)
 
-    async def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None: ...
+    async def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
+        """A new group commits where it begins: what has no commit later is a new partition."""
+        with suppress(errors.KafkaError, TimeoutError):
+            committed = await self._consumer.committed_offsets(partitions)
+            new = [place for place, offset in committed.items() if offset is None]
+            for place in new:
+                await self._seek(place, self._start)
+            if new:
+                await self._commit()
 
     async def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
         """The next reader of the partitions posts what is not committed."""

@@ -114,6 +114,22 @@ def test_each_match_is_posted_once_in_order_and_committed(
     assert receiver.bodies[0] == record("0")
 
 
+def test_a_new_group_has_committed_where_it_begins_before_it_posts(kafka: Kafka) -> None:
+    """Else what it had not committed when it was killed would be read from the first match."""
+    begins = list[int | None]()
+
+    def answer(*_: object) -> int:
+        group = MatchPoster(Config(), URL(receiver.url), EVERYTHING, {}).group
+        with consumer(kafka.address, group_id=group) as client:
+            begins.extend(client.committed(TopicPartition(MATCHES, n)) for n in range(3))
+        return 204
+
+    fill(kafka, 1)
+    with serving(Receiver(answer)) as receiver:
+        post(kafka, receiver, lambda p: p.accepted == 1)
+    assert begins == [0, 0, 0]
+
+
 def test_faults_of_the_receiver_wait_and_other_answers_set_a_match_aside(
     kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
