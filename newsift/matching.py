@@ -54,7 +54,7 @@ def read_posts(posts: Any, text: str, id: str | None) -> Iterator[InputPost]:
     """From two columns of a table, or from texts or dicts."""
     if hasattr(posts, "columns"):
         texts = _column(posts, text)
-        has_ids = id is not None or ID in posts.columns
+        has_ids = id is not None or ID in _column_names(posts)
         pairs = zip(_column(posts, id or ID) if has_ids else texts, texts, strict=True)
         items: Iterable[Any] = ({ID: key if has_ids else None, text: value} for key, value in pairs)
         id = ID
@@ -96,15 +96,22 @@ def _items(articles: Any) -> Iterator[tuple[str, str | None, str, Any]]:
             yield f"articles[{event!r}]", str(event), "", item
 
 
+def _column_names(table: Any) -> list[Any]:
+    """The `columns` of pyarrow are the values."""
+    return list(getattr(table, "column_names", table.columns))
+
+
 def _column(table: Any, name: str) -> Any:
-    if name not in table.columns:
-        columns = ", ".join(map(repr, table.columns))
+    names = _column_names(table)
+    if name not in names:
+        columns = ", ".join(map(repr, names))
         raise InputError(
             f"posts: no column {name!r}; name it by text= or id= ({columns} are there)"
         )
-    if [*table.columns].count(name) > 1:
+    if names.count(name) > 1:
         raise InputError(f"posts: several columns are called {name!r}; rename all but one")
-    return table[name]
+    column = table[name]
+    return column.to_pylist() if hasattr(column, "to_pylist") else column
 
 
 def _post(item: Any, text: str, id: str, number: int) -> InputPost:

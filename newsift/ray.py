@@ -1,8 +1,10 @@
-"""The matches of a Dataset of Ray, which brings ray."""
+"""The matches of a Dataset of Ray, which brings ray and pyarrow."""
 
 from typing import Any
 
-from newsift.matching import ID, MATCH_COLUMNS, Sieve
+from newsift.matching import MATCH_COLUMNS, Sieve
+
+NUMBERS = ("score", "threshold")
 
 
 def matches(ds: Any, sieve: Sieve, text: str = "text", id: str | None = None) -> Any:
@@ -10,17 +12,12 @@ def matches(ds: Any, sieve: Sieve, text: str = "text", id: str | None = None) ->
 
     Each worker of Ray loads the model once. Ids are text.
     """
-    name = id or ID
 
     def match_batch(table: Any) -> Any:
-        import pandas as pd
+        import pyarrow as pa
 
-        if name in table.column_names:  # pandas would round whole numbers where one is missing
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, table.column(name).cast("string"))
-        rows = pd.DataFrame(
-            sieve.matches(table.to_pandas(ignore_metadata=True), text, id), columns=MATCH_COLUMNS
-        )
-        return rows.astype({"id": str})
+        types = {name: pa.float64() if name in NUMBERS else pa.string() for name in MATCH_COLUMNS}
+        rows = [row | {"id": str(row["id"])} for row in sieve.matches(table, text, id)]
+        return pa.Table.from_pylist(rows, pa.schema(types))
 
     return ds.map_batches(match_batch, batch_format="pyarrow")

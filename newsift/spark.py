@@ -18,10 +18,11 @@ def matches(df: Any, sieve: Sieve, text: str = "text", id: str | None = None) ->
         import pandas as pd
 
         for frame in frames:
-            rows = pd.DataFrame(sieve.matches(frame, text, id), columns=MATCH_COLUMNS)
-            yield rows.astype({"id": str})
+            rows = [row | {"id": str(row["id"])} for row in sieve.matches(frame, text, id)]
+            yield pd.DataFrame(rows, columns=MATCH_COLUMNS)
 
     name = id or ID
-    if name in df.columns:  # pandas would round whole numbers where one is missing
+    if dict(df.dtypes).get(name, "").endswith("int"):
+        # pandas would round whole numbers where one is missing
         df = df.withColumn(name, df[name].cast("string"))
     return df.mapInPandas(match_frames, SCHEMA)

@@ -175,6 +175,8 @@ def each_of(texts: Iterable[T], side: Side) -> Iterator[T]:
         raise InputError(f'texts: a {kind} was given; take its texts, as in table["text"]')
     if side is Side.ARTICLE and is_pair(texts):
         raise InputError("texts: a bare (title, text) was given; put it into a list")
+    if hasattr(texts, "to_pylist"):  # an array of pyarrow, whose items are no str
+        texts = texts.to_pylist()
     try:
         return iter(texts)
     except TypeError:

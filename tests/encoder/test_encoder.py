@@ -166,6 +166,14 @@ def test_texts_come_from_a_series(enc: encoder.Encoder) -> None:
         enc.posts(table.text.where(table.text != TOPICS[1]))
 
 
+def test_texts_come_from_an_array_of_pyarrow(enc: encoder.Encoder) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    texts = [*TOPICS]
+    for array in (pa.array(texts), pa.chunked_array([texts[:1], texts[1:]])):
+        np.testing.assert_array_equal(enc.posts(array).dense, enc.posts(texts).dense)
+        np.testing.assert_array_equal(enc.articles(array).dense, enc.articles(texts).dense)
+
+
 def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="nonesuch"):
         encoder.load("nonesuch")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,9 @@ def joined(frames: Iterable[Any]) -> Any:
     return pandas.concat(frame for frame in frames if len(frame))
 
 
+SPARK_TYPES = {"int64": "bigint", "double": "double", "large_string": "string", "string": "string"}
+
+
 class Parts:
     """A table as Spark and Ray hand it to a function: from one of these rows to the next."""
 
@@ -95,6 +99,14 @@ class Parts:
 
     def __getitem__(self, name: str) -> Any:
         return self._table.column(name)
+
+    @property
+    def dtypes(self) -> list[tuple[str, str]]:
+        """A type of Spark for each column."""
+        return [
+            (field.name, SPARK_TYPES.get(str(field.type), str(field.type)))
+            for field in self._table.schema
+        ]
 
     def withColumn(self, name: str, column: Any) -> "Parts":
         place = self.columns.index(name)
@@ -110,7 +122,7 @@ class Parts:
 
     def map_batches(self, function: Callable[..., Any], batch_format: str) -> Any:
         assert batch_format == "pyarrow"
-        return joined(map(function, self._parts()))
+        return joined(batch.to_pandas() for batch in map(function, self._parts()))
 
 
 @pytest.mark.parametrize("module", [spark, ray])
@@ -123,6 +135,46 @@ def test_ids_are_the_same_in_any_partitioning(enc: Encoder, module: Any) -> None
     whole = module.matches(Parts(table, [0, 3]), sieve)
     assert [*whole.id][::2] == ["1580000000000000001", "1580000000000000003"]
     assert [*whole.match_id] == [*module.matches(Parts(table, [0, 1, 2, 3]), sieve).match_id]
+
+
+@pytest.mark.filterwarnings("ignore:ids:UserWarning")
+@pytest.mark.parametrize("module", [spark, ray])
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([1.0, None, 1e17], ["1", None, None]),
+        ([1.0, 2.5, math.inf], ["1", "2.5", "inf"]),
+        ([Decimal(1), None, Decimal(10**17)], ["1", None, "100000000000000000"]),
+    ],
+)
+def test_ids_that_are_no_texts_are_those_of_a_sieve(
+    enc: Encoder, module: Any, ids: list[Any], expected: list[str | None]
+) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    texts = [f"storm flood river {word}" for word in ("city", "game", "cat")]
+    table = pandas.DataFrame({"id": ids, "text": texts})
+    sieve = face.Sieve(["river storm"], model=enc, threshold=0.01)
+    result = module.matches(Parts(table, [0, 3]), sieve)
+    whole = {id or text_id(text) for id, text in zip(expected, texts, strict=True)}
+    assert {*result.id} == whole
+    assert [*result.match_id] == [row["match_id"] for row in sieve.matches(table)]
+
+
+def test_a_block_of_ray_without_a_match_has_the_types_of_one_with_matches(enc: Encoder) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    sieve = face.Sieve(["river storm"], model=enc, threshold=0.5)
+
+    class Block:
+        def __init__(self, text: str) -> None:
+            self.table = pa.table({"text": [text]})
+
+        def map_batches(self, function: Callable[..., Any], batch_format: str) -> Any:
+            return function(self.table)
+
+    some, none = (ray.matches(Block(text), sieve) for text in ("river storm", "cat music"))
+    assert (some.num_rows, none.num_rows) == (1, 0)
+    assert some.schema == none.schema
+    assert {*map(str, none.schema.types)} == {"string", "double"}
 
 
 @pytest.mark.filterwarnings("ignore:ids:UserWarning")
@@ -273,6 +325,20 @@ def test_posts_are_texts_dicts_or_anything_that_yields_them(find: Callable[..., 
     named = [{"key": i, "said": text} for i, text in enumerate(POSTS)]
     assert [row["id"] for row in find(named, text="said", id="key")] == [0, 1, 2, 3, 4]
     assert find([]) == []
+
+
+def test_posts_may_be_a_table_or_an_array_of_pyarrow(find: Callable[..., Any]) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    table = pa.table({"text": POSTS, "id": [2**60 + 1, None, 3, 4, 5]})
+    expected = find(table.to_pylist())
+    assert find(table) == expected
+    assert find(table.to_batches()[0]) == expected
+    assert [row["id"] for row in expected] == [2**60 + 1, text_id(POSTS[1]), 3, 4, 5]
+    for array in (table["text"], pa.array(POSTS)):
+        assert find(array) == find(POSTS)
+    with pytest.raises(InputError) as error:
+        find(table, text="nope")
+    assert str(error.value).endswith("('text', 'id' are there)")
 
 
 def test_articles_are_texts_pairs_records_or_stand_under_their_events(
