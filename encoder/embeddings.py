@@ -374,10 +374,11 @@ def require_same_model(embeddings: Embeddings, other: object) -> None:
     if not isinstance(other, Embeddings):
         kind = type(other).__name__
         raise InputError(f"a {kind} was given for embeddings; embed its texts first")
-    if (embeddings.digest, embeddings.mix) != (other.digest, other.mix):
+    (_, dim), (_, other_dim) = embeddings.dense.shape, other.dense.shape
+    if (embeddings.digest, embeddings.mix, dim) != (other.digest, other.mix, other_dim):
         raise MismatchError(
-            f"embeddings of model {embeddings.digest[:12]} (λ {embeddings.mix:g}) and of "
-            f"{other.digest[:12]} (λ {other.mix:g}); embed both with one model"
+            f"embeddings of model {embeddings.digest[:12]} (λ {embeddings.mix:g}, dim {dim}) and "
+            f"of {other.digest[:12]} (λ {other.mix:g}, dim {other_dim}); embed both with one model"
         )
 
 

@@ -15,10 +15,11 @@ REMEDY = "build one with `newsift background build`"
 
 
 def refuse_other_model(file: str | Path, posts: Embeddings, enc: Encoder) -> None:
-    if (posts.digest, posts.mix) != (enc.digest, enc.mix):
+    dim = posts.dense.shape[1]
+    if (posts.digest, posts.mix, dim) != (enc.digest, enc.mix, enc.dim):
         raise MismatchError(
-            f"{file}: made with model {posts.digest[:12]} (λ {posts.mix:g}), the configuration's "
-            f"is {enc.digest[:12]} (λ {enc.mix:g}); {REMEDY}"
+            f"{file}: made with model {posts.digest[:12]} (λ {posts.mix:g}, dim {dim}), the "
+            f"configuration's is {enc.digest[:12]} (λ {enc.mix:g}, dim {enc.dim}); {REMEDY}"
         )
 
 

@@ -65,7 +65,10 @@ def test_a_file_that_holds_no_embeddings_is_refused(tmp_path: Path) -> None:
             Embeddings.load(path)
 
 
-@pytest.mark.parametrize("other", [some(2, digest="e"), some(2, mix=0.4)])
+NARROW = replace(some(2), dense=unit_rows(some(2).dense[:, :3]))
+
+
+@pytest.mark.parametrize("other", [some(2, digest="e"), some(2, mix=0.4), NARROW])
 def test_another_models_embeddings_are_refused(other: Embeddings) -> None:
     e = some(2)
     for put_together in (

@@ -1,11 +1,13 @@
 import hashlib
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from encoder.embeddings import unit_rows
 from newsift.statistics.background import THRESHOLD_FACTOR, match_seeds
 from tests.encoder.small_model import background
 from tests.worker.small_encoder import ARTICLES, book_of, small_encoder
@@ -45,7 +47,11 @@ def test_thresholds_come_from_the_file_and_the_seed_set_names_it(file: Path) -> 
 
 def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
     enc = small_encoder()
-    other, broken, few = (tmp_path / f"{n}.safetensors" for n in ("other", "broken", "few"))
+    other, broken, few, narrow = (
+        tmp_path / f"{n}.safetensors" for n in ("other", "broken", "few", "narrow")
+    )
+    posts = enc.posts(background(500))
+    replace(posts, dense=unit_rows(posts.dense[:, :3])).save(narrow)
     small_encoder(mix=0.3).posts(background(500)).save(other)
     broken.write_bytes(b"\x08\0\0\0\0\0\0\0{}      ")
     enc.posts(background(200)).save(few)
@@ -57,6 +63,7 @@ def test_an_unusable_file_is_refused(file: Path, tmp_path: Path) -> None:
         pipe: "is not a regular file; build one with",
         broken: "cannot be read as embeddings",
         other: "made with model",
+        narrow: f"dim 3), the configuration's is {enc.digest[:12]} (λ {enc.mix:g}, dim {enc.dim})",
         few: "200 posts are too few for matching.background_rate 0.01, with 2 of them",
     }.items():
         with pytest.raises(ConfigError, match=f"^matching.background: {path}") as error:
