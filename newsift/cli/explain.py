@@ -6,14 +6,18 @@ from pathlib import Path
 
 import click
 
-import encoder
 from encoder import InputError
-from newsift.cli.options import ONE_JSON, model_options
+from newsift.cli.options import CONFIG, ONE_JSON, configuration, model_options, with_model
 from newsift.cli.output import highlight_words
 from newsift.cli.terminal import use_colour
 from newsift.files.articles import read_article
 from newsift.files.read import DASH, read_text
+from newsift.operations.model_context import ModelContext
+from newsift.operations.seed_drafts import SeedDraft
+from worker.assembly import load_encoder
 from worker.config import ModelConfig
+from worker.seeds.set import SeedSet
+from worker.seeds.state import parse_control_state
 
 
 @click.command()
@@ -23,12 +27,15 @@ from worker.config import ModelConfig
 @click.option("--title", help="The article's title; a file's first line '# …' is its title.")
 @ONE_JSON
 @model_options
+@CONFIG
 def explain(
-    text: str, article: str | None, title: str | None, as_json: bool, model: ModelConfig
-) -> None:
+    text: str, article: str | None, title: str | None, as_json: bool, model: ModelConfig,
+    config_file: Path | None,
+) -> None:  # fmt: skip
     """Show the words of TEXT, a post, highlighted by their weights; - reads standard input.
 
-    With --article they are highlighted by what they add to the score or subtract from it.
+    With --article they are highlighted by what they add to the score or subtract from it. Whether
+    that is a match is decided by the configuration, as `newsift filter` does with this one article.
     """
     if title is not None and article is None:
         raise click.UsageError("--title needs --article")
@@ -38,30 +45,44 @@ def explain(
     if not text.strip():
         raise InputError("TEXT: is empty; give the text of a post")
     article_text = None if article is None else _article(article, title)
-    enc = encoder.load(model.name, device=model.device, threads=model.threads)
-    result: dict[str, object] = {"text": text, "model": enc.digest}
-    verdict = None
+    config = with_model(configuration(None, config_file), model)
+    verdict, scores = None, dict[str, object]()
     if article_text is None:
+        enc = load_encoder(config)
         pairs = enc.explain(text)
     else:
-        embeddings = enc.articles([article_text])
-        pairs = enc.explain(text, embeddings, 0)
-        score = float(enc.posts([text]).similarity(embeddings)[0, 0])
-        skimmed = float(enc.skim([text]).similarity(embeddings)[0, 0])
-        threshold, skim_threshold = (float(found[0]) for found in enc.match_thresholds(embeddings))
+        context = ModelContext(config)
+        enc, seeds = context.enc, _seed_set(context, article_text)
+        pairs = enc.explain(text, seeds.embeddings, 0, context.automatic.skims_alone)
+        score = float(context.embed([text]).similarity(seeds.embeddings)[0, 0])
+        skimmed = float(enc.skim([text]).similarity(seeds.embeddings)[0, 0])
+        threshold, skim_threshold = seeds.both_thresholds[0].tolist()
         match = score >= threshold and skimmed >= skim_threshold
-        result |= {"score": score, "threshold": threshold, "match": match}
-        verdict = f"score {score:.4f}, automatic threshold {threshold:.4f}: "
-        if enc.has_star:
-            result |= {"skim_score": skimmed, "skim_threshold": skim_threshold}
+        scores = {"score": score, "threshold": threshold, "match": match}
+        automatic = "automatic " if config.matching.threshold is None else ""
+        verdict = f"score {score:.4f}, {automatic}threshold {threshold:.4f}: "
+        if context.automatic.reads:
+            scores |= {"skim_score": skimmed, "skim_threshold": skim_threshold}
             verdict += f"skimmed {skimmed:.4f}, skim threshold {skim_threshold:.4f}: "
         verdict += "a match" if match else "no match"
     if as_json:
-        click.echo(json.dumps(result | {"words": pairs}, ensure_ascii=True))
+        result = {"text": text, "model": enc.digest, **scores, "words": pairs}
+        click.echo(json.dumps(result, ensure_ascii=True))
         return
     click.echo(highlight_words(pairs, use_colour()))
     if verdict:
         click.echo(verdict)
+
+
+def _seed_set(context: ModelContext, article: tuple[str, str]) -> SeedSet:
+    """Raises InputError for an article that the model refuses."""
+    title, text = article
+    draft = SeedDraft("article", {"title": title, "text": text}, "--article")
+    state = parse_control_state({draft.key: draft.value}, context.config.limits)
+    seeds = context.seed_set(state)
+    for refusal in seeds.refused:
+        raise InputError(f"{draft.source}: {refusal.reason}")
+    return seeds
 
 
 def _article(text: str, title: str | None) -> tuple[str, str]:

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 import click
-from click.core import ParameterSource
 
 from encoder.errors import InputError
 from newsift.cli.options import (
@@ -19,6 +18,7 @@ from newsift.cli.options import (
     file_options,
     model_options,
     option_group,
+    with_model,
 )
 from newsift.cli.output import Output, output_options, post_time
 from newsift.cli.terminal import prompt_for_text
@@ -123,11 +123,9 @@ class Learning:
     click.option("--rejected", type=PATH, help="Keep the lines that cannot be read in this file."),
 )
 @output_options
-@click.pass_context
 def filter_posts(
-    ctx: click.Context, posts: PostFiles, seeds: SeedFiles, matching: Matching, learning: Learning,
-    output: Output,
-) -> None:  # fmt: skip
+    posts: PostFiles, seeds: SeedFiles, matching: Matching, learning: Learning, output: Output
+) -> None:
     """Print the posts in FILES, or on standard input (-), that match the seed articles.
 
     FILES hold posts as platforms and tools write them: JSON lines and arrays, CSV, pages of twarc,
@@ -145,7 +143,7 @@ def filter_posts(
     output.check(sources, rejected=rejected)
     if DASH in seeds.seeds and DASH in sources:
         raise InputError("--seeds -: standard input holds the posts; name a file")
-    config = _with_options(ctx, configuration(None, matching.config_file), matching)
+    config = _with_options(configuration(None, matching.config_file), matching)
     learning_files = _learning_files(sources, learning)
     if DASH in sources:
         prompt_for_text()
@@ -181,22 +179,16 @@ def filter_posts(
     refuse_many_bad(total.rejected.total(), total.progress.count)
 
 
-def _with_options(ctx: click.Context, config: Config, given: Matching) -> Config:
+def _with_options(config: Config, given: Matching) -> Config:
     options: dict[str, Any] = {
         "threshold": given.threshold, "background_rate": given.rate, "why": given.why,
     }  # fmt: skip
     matching = {key: value for key, value in options.items() if value is not None}
     automatic = {} if given.rate is None else {"threshold": None, "total_rate": None}
-    from_command_line = {
-        key: value
-        for key, value in asdict(given.model).items()
-        if ctx.get_parameter_source(key) is ParameterSource.COMMANDLINE
-    }
     return replace(
-        config,
+        with_model(config, given.model),
         posts=replace(config.posts, format="auto"),
         matching=replace(config.matching, **(automatic | matching)),
-        model=replace(config.model, **from_command_line),
     )
 
 

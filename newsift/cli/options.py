@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.decorators import FC
 from click.shell_completion import CompletionItem
 
@@ -68,6 +70,17 @@ def configuration(kafka: str | None, config_file: Path | None) -> Config:
     from worker.config.load import load, with_servers
 
     return load(config_file, with_servers(os.environ, kafka)).config
+
+
+def with_model(config: Config, model: ModelConfig) -> Config:
+    """The options of the model that stand on the command line override the configuration."""
+    source = click.get_current_context().get_parameter_source
+    given = {
+        key: value
+        for key, value in asdict(model).items()
+        if source(key) is ParameterSource.COMMANDLINE
+    }
+    return replace(config, model=replace(config.model, **given))
 
 
 def _complete_model(
