@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -38,6 +39,7 @@ from worker.seeds.state import parse_control_state
 
 InputItem: TypeAlias = str | tuple[str, str] | Mapping[str, Any] | list[Any]
 ID = "id"
+ID_TYPES = (str, int, np.integer, float, np.floating, Decimal)
 MAX_WHOLE_FLOAT = 2**53  # from here on a float may stand for several whole numbers
 ROUNDED_IDS = (
     "ids: as floats these may be rounded, so digests of the texts stand for them; give them as text"
@@ -131,7 +133,7 @@ def _id_of(given: Any, text: str, place: int) -> Any:
     """The digest of the text where no id is given, or a float that may have been rounded."""
     if given is None or _is_missing(given) or (isinstance(given, str) and not given.strip()):
         return text_id(text)
-    if isinstance(given, bool | np.bool_ | bytes | list | dict):
+    if isinstance(given, bool) or not isinstance(given, ID_TYPES):
         kind = type(given).__name__
         raise InputError(f"posts[{place}]: its id is a {kind}, expected a text or a whole number")
     if isinstance(given, float | np.floating) and (number := float(given)).is_integer():
@@ -149,6 +151,8 @@ def _is_missing(value: Any) -> bool:
         return bool(value != value)  # NaN, NaT
     except TypeError:
         return True
+    except ValueError:  # an array
+        return False
 
 
 def _record(item: Any, place: str, event: str | None, default_event: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -195,7 +196,13 @@ def test_an_id_is_that_which_filter_gives(enc: Encoder, given: Any, expected: An
     assert row["id"] == (text_id("storm") if expected is None else expected)
 
 
-@pytest.mark.parametrize("id", [True, b"1", ["1"], {"id": 1}])
+ARRAYS = np.array(1), np.array([1, 2])
+
+
+@pytest.mark.parametrize(
+    "id",
+    [True, np.True_, b"1", ["1"], {"id": 1}, (1,), {1}, 1j, object(), date(2026, 1, 1), *ARRAYS],
+)
 def test_an_id_that_is_no_name_is_refused(enc: Encoder, id: Any) -> None:
     with pytest.raises(InputError, match=r"^posts\[0\]: its id is a "):
         face.match([{"id": id, "text": "storm"}], ["river storm"], model=enc, threshold=0.9)
