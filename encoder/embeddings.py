@@ -218,13 +218,13 @@ class Embeddings:
     def __getitem__(self, rows: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Self:
         if isinstance(rows, (int, np.integer)):
             raise InputError(f"index {rows}: take rows by a slice or an index array, as [{rows}:]")
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows)
-            if rows.size == 0:
-                rows = rows.astype(np.int64)
         try:
+            if not isinstance(rows, slice):
+                rows = np.asarray(rows)
+                if rows.size == 0:
+                    rows = rows.astype(np.int64)
             dense, words = frozen(self.dense[rows]), self.lexical[rows]
-        except IndexError as error:
+        except (IndexError, TypeError, ValueError) as error:
             raise InputError(f"index: {error}; there are {len(self)} rows, from 0") from error
         return type(self)(dense, words, self.mix, self.digest, self.skimmed)
 

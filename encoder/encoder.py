@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from encoder.embeddings import Background, Embeddings, dense_rows, require_embeddings
+from encoder.embeddings import Background, Embeddings, dense_rows, is_real, require_embeddings
 from encoder.errors import InputError, ModelError
 from encoder.explain.words import Explainer, explaining_reader
 from encoder.model.config import Side
@@ -202,7 +202,7 @@ class Encoder:
         if articles is None:
             return self._explainer(skim).attention(text)
         count = len(require_embeddings("articles", articles))
-        if k not in range(count):
+        if not (is_real(k) and k in range(count)):
             raise InputError(f"k: {k!r} is not the number of one of {count} articles, from 0")
         k = int(k)
         post = self.skim([text]) if skim else self.posts([text])

@@ -19,9 +19,11 @@ from encoder.errors import InputError
 
 def require_path(name: str, path: object) -> Path:
     """Raise InputError for what is no path, named in the message."""
-    if isinstance(path, str | Path):
-        return Path(path)
-    raise InputError(f"{name}: a {type(path).__name__} was given; give a path")
+    if not isinstance(path, str | Path):
+        raise InputError(f"{name}: a {type(path).__name__} was given; give a path")
+    if "\0" in str(path):
+        raise InputError(f"{name}: {str(path)!r} holds a null character; give a path without one")
+    return Path(path)
 
 
 @contextmanager

@@ -164,7 +164,7 @@ def test_bad_arguments_are_refused() -> None:
         e.similarity(["storm"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no embeddings"):
         Embeddings.concat([])
-    for index in (None, "a", [1.5], [3], [True]):
+    for index in (None, "a", [1.5], [3], [True], slice(0, 2, 0), slice("a"), [[1], [1, 2]]):
         with pytest.raises(InputError, match="index: "):
             e[index]  # type: ignore[index]
     for k in (None, "1", 1.5, float("nan"), float("inf"), [1]):
@@ -175,6 +175,8 @@ def test_bad_arguments_are_refused() -> None:
             Embeddings.concat(parts)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="path: a NoneType"):
         e.save(None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="path: "):
+        e.save("a\0")
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5])

@@ -194,7 +194,7 @@ def test_an_unknown_model_or_device_is_refused(folder: Path, tmp_path: Path) -> 
 
 def test_what_an_explanation_is_of_is_checked(enc: encoder.Encoder) -> None:
     articles = enc.articles(["storm"])
-    for k in (None, "0", 0.5, 1, -1):
+    for k in (None, "0", 0.5, 1, -1, np.array([1])):
         with pytest.raises(InputError, match="k: "):
             enc.explain("storm", articles, k)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="articles: a list was given"):
