@@ -18,9 +18,10 @@ from newsift.cli.examples import add_examples
 from newsift.cli.group import CommandGroup
 from newsift.cli.signals import interruptible
 from worker.errors import RunError
-from worker.text import escape_invisible
+from worker.text import escape_invisible, shorten
 
 FAILED_CODE, INTERRUPTED_CODE = 1, 130
+MAX_NAME_CHARS = 80  # of a file, in an error
 # The extra of the distribution for each module that is not always installed.
 EXTRAS = {"torch": "train", "entmax": "train", "matplotlib": "figures", "sklearn": "figures"}
 DISK_FULL_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -180,21 +181,25 @@ def run(args: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - one line instead of a traceback
         if interrupts:  # an interrupted compiler raises its own error
             return _report_interrupt(interrupts, args)
-        if (
-            isinstance(error, OSError)
-            and error.errno in DISK_FULL_ERRORS
-            and error.filename is None
-        ):
-            _discard_output()
-            message = (
-                f"the output, or a temporary file, cannot be written ({error.strerror}); make room"
-            )
-            return _print_error(message, FAILED_CODE)
-        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-            extra = EXTRAS[error.name]
-            message = f"{error.name} is not installed; pip install 'newsift[{extra}]'"
-            return _print_error(message, NewsiftError.exit_code)
-        return _print_error(f"{type(error).__name__}: {error}", FAILED_CODE)
+        return _print_failure(error)
+
+
+def _print_failure(error: Exception) -> int:
+    """One line for an error that is not newsift's own."""
+    if isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS and error.filename is None:
+        _discard_output()
+        message = (
+            f"the output, or a temporary file, cannot be written ({error.strerror}); make room"
+        )
+        return _print_error(message, FAILED_CODE)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        message = f"{shorten(str(error.filename), MAX_NAME_CHARS)}: {error.strerror}"
+        return _print_error(f"{message}; give a shorter one", NewsiftError.exit_code)
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        extra = EXTRAS[error.name]
+        message = f"{error.name} is not installed; pip install 'newsift[{extra}]'"
+        return _print_error(message, NewsiftError.exit_code)
+    return _print_error(f"{type(error).__name__}: {error}", FAILED_CODE)
 
 
 def main() -> None:

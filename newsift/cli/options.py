@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import wraps
 from inspect import signature
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,19 @@ from newsift.operations.times import parse_since
 from worker.config import Config, ModelConfig
 
 R = TypeVar("R")
+
+
+class NumberRange(click.FloatRange):
+    """click's own takes NaN, which is below and above nothing."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is no finite number", param, ctx)
+        return number
+
 
 PATH = click.Path(path_type=Path)
 KAFKA = click.option(

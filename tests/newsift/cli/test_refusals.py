@@ -57,6 +57,8 @@ REFUSED = [
     ("seeds add a.md --intranet", "--intranet"),
     ("seeds add --force a.md --id ''", "a.md: key: missing"),
     ("seeds set ferry", "nothing to change"),
+    ("events promise ferry --precision NaN --yes", "NaN is no finite number"),
+    (f"filter posts.jsonl --seeds later --out {'x' * 300}.csv", "File name too long"),
     ("seeds list --kafka ''", "--kafka: empty"),
     ("config show --template --json", "leave --json out"),
     ("explain ''", "TEXT: is empty"),
