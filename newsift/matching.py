@@ -149,7 +149,7 @@ def _is_missing(value: Any) -> bool:
     """Whether it stands for nothing in a table; pandas.NA refuses the comparison."""
     try:
         return bool(value != value)  # NaN, NaT
-    except TypeError:
+    except (TypeError, ArithmeticError):  # the latter of a Decimal that is no number
         return True
     except ValueError:  # an array
         return False

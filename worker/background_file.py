@@ -32,7 +32,8 @@ def read_background(
         posts = Background.load(file)
         if file_digest(file) != digest:
             raise InputError(f"{file}: was replaced while it was read; start again")
-        refuse_other_model(file, posts.read, enc)
+        for rows in (posts.read, posts.skim):
+            refuse_other_model(file, rows, enc)
         if enc.has_star and posts.has_one_reader:
             raise InputError(f"{file}: holds the vectors of one reader alone; {REMEDY}")
         refuse_small(file, len(posts), rate, rate_key)

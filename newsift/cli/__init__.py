@@ -192,7 +192,7 @@ def _print_failure(error: Exception) -> int:
             f"the output, or a temporary file, cannot be written ({error.strerror}); make room"
         )
         return _print_error(message, FAILED_CODE)
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG and error.filename:
         message = f"{shorten(str(error.filename), MAX_NAME_CHARS)}: {error.strerror}"
         return _print_error(f"{message}; give a shorter one", NewsiftError.exit_code)
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:

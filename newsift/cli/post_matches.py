@@ -41,7 +41,7 @@ MIN_REMEMBERED_DELETIONS = 2**18
 MAX_ATTEMPT_S = 20.0  # from the connection to the status
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 REBALANCE_ERRORS = (errors.CommitFailedError, errors.IllegalStateError)
-POLL_MS, COMMIT_INTERVAL_S, STOP_S = 500, 1.0, 2.0
+POLL_MS, COMMIT_INTERVAL_S, STOP_S, MAX_ASSIGN_S = 500, 1.0, 2.0, 10.0
 log = logging.getLogger("newsift.post")
 
 
@@ -78,6 +78,7 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
         self._url, self._filters, self._start = url, filters, start
         self._first_pause_s = first_pause_s
         self._waiting: list[Delivery] = []  # oldest first
+        self._assigned = asyncio.Event()  # and it is known where to begin
         self._deleted, self._is_ending = DeletedPosts(MIN_REMEMBERED_DELETIONS), Event()
         self._pauses = Backoff(first_pause_s, MAX_PAUSE_S)
         self._resume_at = self._commit_at = 0.0
@@ -126,16 +127,22 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
         """A new group commits where it begins: what has no commit later is a new partition."""
-        with suppress(errors.KafkaError, TimeoutError):
-            committed = await self._consumer.committed_offsets(partitions)
-            new = [place for place, offset in committed.items() if offset is None]
-            for place in new:
-                await self._seek(place, self._start)
-            if new:
-                await self._commit()
+        try:
+            async with asyncio.timeout(MAX_ASSIGN_S):
+                committed = await self._consumer.committed_offsets(partitions)
+                new = [place for place, offset in committed.items() if offset is None]
+                for place in new:
+                    await self._seek(place, self._start)
+                if new:
+                    await self._commit()
+        except (errors.KafkaError, TimeoutError) as error:
+            log.info("where the group begins is not committed yet: %r", error)
+        finally:
+            self._assigned.set()
 
     async def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
         """The next reader of the partitions posts what is not committed."""
+        self._assigned.clear()
         with suppress(errors.KafkaError, TimeoutError):
             await asyncio.wait_for(self._commit(), STOP_S)
         self._waiting.clear()
@@ -160,6 +167,10 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _read(self, timeout_ms: int) -> Delivery | None:
         """The next match; None if none has come, or one that is not chosen."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._assigned.wait(), timeout_ms / 1000)
+        if not self._assigned.is_set():
+            return None
         try:
             batches = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=1)
         except errors.NoOffsetForPartitionError as error:

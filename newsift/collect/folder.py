@@ -20,6 +20,7 @@ from newsift.collect.file_ledger import (
     FilePosition,
     FileVersion,
     LedgerEntry,
+    digest_start,
 )
 from newsift.collect.source import (
     Arrivals,
@@ -114,6 +115,7 @@ class Folder:
     counts: Counter[str] = field(default_factory=Counter)
     was_scanned: bool = False
     _warnings: set[str] = field(default_factory=set)
+    _gone: set[FileVersion] = field(default_factory=set)  # before they were read
     _pause: float = 0.0
     _is_closed: bool = False
     _was_skipped: bool = False  # a file that was written to or moved after the latest scan
@@ -155,6 +157,8 @@ class Folder:
             self._pause = max(self.scan_interval_s, (time.monotonic() - began) / MAX_SCAN_SHARE)
             if files is None and self.once:
                 raise RunError(f"{self.place}: is gone; start again when it is there")
+            found = {(file.size, file.mtime_ns) for file in files or ()}
+            self._gone = {file for file in self._gone if (file.size, file.mtime_ns) not in found}
             if files is None:
                 self._warn_once(self.place, f"{self.place}: does not exist; waiting for it")
             else:
@@ -162,6 +166,11 @@ class Folder:
                 self._was_skipped = False
                 yield from _group_frames(self._frames_of_files(files, complete))
             if self.once and not (has_others or self._was_skipped):
+                if self._gone:
+                    name = min(file.name for file in self._gone)
+                    raise RunError(
+                        f"{name}: is gone, and was not read; start again when it is there"
+                    )
                 return
             if not complete:
                 yield []
@@ -201,8 +210,10 @@ class Folder:
         the scan is left to the next one.
         """
         done = SourceFrame(b"", None, str(FilePosition(entry.number, ALL_ROWS)))
-        if _file(file.path) != file:
+        current = _file(file.path)
+        if current != file:
             self._was_skipped = True
+            self._gone |= {file} if current is None else set()
             self.ledger.leave(entry)
             yield [done]
             return
@@ -218,7 +229,7 @@ class Folder:
                 ]  # fmt: skip
         except InputError as error:
             self.counts["not understood"] += 1
-            is_away = isinstance(error.__cause__, OSError) and (not rows or not _file(file.path))
+            is_away = _file(file.path) is None or not digest_start(file.path)
             (self.ledger.leave if is_away else self.ledger.reject)(entry)
             where = "" if file.name in str(error) else f"{file.name}: "
             log.error("%s%s; the file is left where it is", where, error)

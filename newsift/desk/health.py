@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 import msgspec
+from kafka.errors import GroupAuthorizationFailedError
 
 from newsift.desk.mirrors import TopicMirrors
 from newsift.desk.threads import TimedCache, failure_text
@@ -21,7 +22,6 @@ from newsift.operations.workers import (
     worker_addresses,
 )
 from worker.config import Config
-from worker.errors import AccessError
 from worker.kafka.reading import connected
 from worker.kafka.topics import admin_client
 from worker.metrics.address_file import WorkerAddress
@@ -166,9 +166,9 @@ class HealthMonitor:
                 lags = read_offsets(cluster, admin, config).lag
                 members = describe_group(admin, config)[1]
             workers = query_workers(worker_addresses(config, partial(kafka_cluster_id, config)))
-        except AccessError as error:
-            return HealthSnapshot("", unread={config.kafka.group: str(error)})
         except Exception as error:  # noqa: BLE001 - it is logged and shown
+            if isinstance(error.__cause__, GroupAuthorizationFailedError):
+                return HealthSnapshot("", unread={config.kafka.group: str(error)})
             return HealthSnapshot(failure_text(error, "the broker cannot be asked"))
         group = GroupState(len(members), len(lags), sum(lags.values()))
         self._lag_points.append((time.time(), group.lag))

@@ -154,7 +154,7 @@ def read_taught_texts(
 def digest_of(ids: Sequence[I32], vectors: F32) -> str:
     """A digest of texts and of the teacher's vectors of them."""
     digest = hashlib.sha256(np.concatenate(ids).tobytes())  # each has its own start and end
-    digest.update(vectors.tobytes())
+    digest.update(np.ascontiguousarray(vectors).data)
     return digest.hexdigest()[:12]
 
 

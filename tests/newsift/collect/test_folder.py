@@ -208,6 +208,34 @@ def test_a_file_that_is_moved_before_its_turn_is_read_where_it_is(place: Path, s
     assert all_of(watched(place, state), position) == ([], position)
 
 
+def test_a_file_with_a_place_that_cannot_be_read_is_tried_once(place: Path, state: Path) -> None:
+    put(place, "a.jsonl", posts("a", 1))
+    source = watched(place, state)
+
+    def fail(_path: Path) -> Iterator[Sequence[FileMessage]]:
+        raise InputError("bad block") from OSError(5, "Input/output error")
+
+    source.read = fail
+    keys, position = all_of(source)
+    assert (keys, source.counts["not understood"]) == ([], 1)
+    assert all_of(watched(place, state), position) == ([], position)
+
+
+def test_once_fails_for_a_file_that_went_before_its_turn(place: Path, state: Path) -> None:
+    put(place, "a.jsonl", posts("a", 1), age=90)
+    put(place, "b.jsonl", posts("b", 1))
+    source = watched(place, state)
+    read = source.read
+
+    def take_away(path: Path) -> Iterable[Sequence[FileMessage]]:
+        (place / "b.jsonl").unlink(missing_ok=True)
+        return read(path)
+
+    source.read = take_away
+    with pytest.raises(RunError, match=r"b\.jsonl"):
+        all_of(source)
+
+
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_disk_that_goes_and_comes_back_loses_no_file(place: Path, state: Path, rows: int) -> None:
     """It goes as the first file is opened, or after its first row."""

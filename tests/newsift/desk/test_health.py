@@ -1,9 +1,11 @@
 import socket
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import GroupAuthorizationFailedError
 
 from newsift.desk import health
 from newsift.desk.health import (
@@ -26,7 +28,6 @@ from tests.worker.command_topics import POSTS, SEEDS, Kafka
 from tests.worker.fake_web_server import answering
 from worker.config import Config
 from worker.config.load import load_config
-from worker.errors import AccessError
 from worker.metrics.address_file import WorkerAddress
 from worker.metrics.web import Health
 from worker.seeds.state import parse_control_state
@@ -188,11 +189,15 @@ def test_a_broker_that_is_away_is_the_only_problem(
 def test_a_missing_right_is_not_taken_for_a_broker_that_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(_config: Config) -> None:
-        raise AccessError("no right on the group")
+    def refuse(*_: object) -> None:
+        raise GroupAuthorizationFailedError("refused")
 
-    monkeypatch.setattr(health, "connected", refuse)
+    cluster = SimpleNamespace(partitions=lambda _topic: [0])
+    for name in ("connected", "admin_client"):
+        monkeypatch.setattr(health, name, lambda _config: nullcontext(cluster))
+    monkeypatch.setattr(health, "read_offsets", refuse)
     mirrors = SimpleNamespace(control=parse_control_state({}), unread=dict)
     config = Config()
     (problem,) = HealthMonitor(config, mirrors).summary()["problems"]  # type: ignore[arg-type]
-    assert problem["text"].startswith(f"{config.kafka.group}: cannot be read: no right")
+    assert problem["text"].startswith(f"{config.kafka.group}: cannot be read: ")
+    assert problem["text"].endswith("grant Describe on it")
