@@ -27,19 +27,20 @@ STYLES = ("<font>", "<circle>", "<square>")
 
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
 RETWEET = re.compile(r"(?<![^\W_])RT:?\s*+(?=[@＠])")
+# Until Python 3.11.4, a possessive repetition of a group does not go back to where it began.
 URL = re.compile(
     r"""https?://t\.co/[a-z\d]*+…?                      # ends here, even if a word follows directly
       | (?:h|(?<!t))tt++ps?(?::|…|\.\.\.)[^\s"<>…]*+…?
       | (?<![^\W_])ht?t?…                               # cut off by a limit on characters
       | (?:www\.[a-z\d-]++\.|pic\.twitter\.com)[^\s"<>…]*+…?
-      | (?<![\w@.-])(?:[a-z\d-]++\.)++
+      | (?<![\w@.-])(?:[a-z\d-]++\.)+
         (?:com|org|net|gov|edu|int|info|news|io|co|ca|uk|us|eu|au|ly|me|gl|be|tv)/[^\s"<>…]*+…?
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 MENTION = re.compile(
-    r"""(?<!\w)@[\w-]*+(?:\.[a-z][a-z\d-]*+)*+          # @user, @user.bsky.social
-        (?:@[\w.-]++)*+ (?:'s\b)? :?                    # @user@mastodon.social, @user's, @user:
+    r"""(?<!\w)@[\w-]*+(?:\.[a-z][a-z\d-]*+)*           # @user, @user.bsky.social
+        (?:@[\w.-]++)* (?:'s\b)? :?                     # @user@mastodon.social, @user's, @user:
     """,
     re.VERBOSE | re.ASCII,
 )

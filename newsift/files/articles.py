@@ -67,7 +67,7 @@ META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE
 )
 XML_CHARSET = re.compile(rb"\s*<\?xml[^>]{1,100}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
-PREAMBLE = re.compile(rb"(?:\s++|<!--.*?-->|<\?[^>]*+>)*+", re.DOTALL)
+PREAMBLE = re.compile(rb"(?>(?:\s++|<!--.*?-->|<\?[^>]*+>)*)", re.DOTALL)
 PAGE_START = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|meta)\b", re.IGNORECASE)
 START_TAG = re.compile(rb"<[a-z]\w*+[\s>]", re.IGNORECASE)
 END_TAG = re.compile(rb"</(?:p|div|a|article|section|span|li|h[1-6]|td|script)\s*>", re.IGNORECASE)

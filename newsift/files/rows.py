@@ -59,15 +59,15 @@ Cell = str | int | float | None
 BEFORE_FORMULA = re.compile(
     r"""(?<![;\s\0"])[;\s\0"]*+(?=[=+\-@＝＋－＠])"""
     # Or where an author's own apostrophes start a cell, so that one more can be told from them.
-    r"""|((?:\A|(?<=[;\t\r\n]))(?='++(?:[\0"]|[^\S\t\r\n])*+[=+\-@＝＋－＠]))"""
+    r"""|((?:\A|(?<=[;\t\r\n]))(?='++(?>(?:[\0"]|[^\S\t\r\n])*)[=+\-@＝＋－＠]))"""
 )
 CELL_SEPARATORS = ";\t\r\n"  # some spreadsheets split a cell here, even inside quotes
 APOSTROPHE = re.compile(
-    r"""\A'(?='*+[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?='*+(?:[\0"]|[^\S\t\r\n])*+[=+\-@＝＋－＠])"""
+    r"""\A'(?='*+[\t\r\n])|(?:\A|(?<=[;\t\r\n]))'(?='*+(?>(?:[\0"]|[^\S\t\r\n])*)[=+\-@＝＋－＠])"""
 )
 # Characters that steer a terminal, or turn the order of letters around.
 STEERING = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-NUMBER = re.compile(r"[+-]?+[0-9]++(?:[.,][0-9]++)?+(?:[eE][+-]?+[0-9]++)?+")
+NUMBER = re.compile(r"[+-]?+[0-9]++(?>(?:[.,][0-9]++)?)(?>(?:[eE][+-]?+[0-9]++)?)")
 LEADING_BLANKS = ("\t", "\r", "\n")
 
 

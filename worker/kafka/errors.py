@@ -138,6 +138,6 @@ def tls_refusal(error: ssl.SSLError) -> str:
             f"its certificate is not trusted ({reason}); set kafka.ca_file to the "
             "authority that signed it, and name the host as the certificate does"
         )
-    if reason in NO_TLS_REASONS:
+    if reason in NO_TLS_REASONS or isinstance(error, ssl.SSLZeroReturnError):
         return NO_TLS_MESSAGE
     return f"TLS failed ({reason}); check kafka.ca_file, kafka.cert_file and kafka.key_file"

@@ -20,11 +20,10 @@ from worker.posts.times import utc
 
 MAX_DETAIL_CHARS = 200
 ID_DIGITS = 16
-LONE_SURROGATE_ESCAPE = re.compile(
-    rb"""(?: [^\\]++
-           | \\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}   # a pair
-           | \\(?!u[dD][89a-fA-F][\da-fA-F]{2}).                        # any other escape
-         )*+ (\\u[dD][89a-fA-F][\da-fA-F]{2})""",
+ESCAPE = re.compile(
+    rb"""\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}   # a pair of surrogates
+       | (\\u[dD][89a-fA-F][\da-fA-F]{2})                         # one that is alone
+       | \\.""",
     re.VERBOSE | re.DOTALL,
 )
 SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F][\da-fA-F]{2}")
@@ -97,7 +96,7 @@ def syntax_rejection(value: bytes, error: Exception) -> Rejected | PassedOver:
     """A keep-alive, half of a surrogate pair, or broken JSON."""
     if value and not value.strip(b"\r\n"):
         return NO_POST
-    half = LONE_SURROGATE_ESCAPE.match(value)
+    half = next((escape for escape in ESCAPE.finditer(value) if escape[1]), None)
     if half and _is_json(SURROGATE_ESCAPE.sub(rb"\\u003f", value)):
         problem, place = half[1].decode(), half.start(1) + 1
         return rejection(Reason.LONE_SURROGATE, f"value: {problem} at byte {place} is alone")

@@ -18,7 +18,7 @@ from worker.posts.checks import Draft, diagnose, make_post, refusal
 from worker.posts.outcome import NO_POST, Reading
 
 # No < inside a tag, so that no search for its end runs past the next one: linear for any bytes.
-TAG = re.compile(r"""</?([a-zA-Z][a-zA-Z0-9]*+)(?:[^<>"']|"[^<"]*+"|'[^<']*+')*+>|<![^<>]*+>""")
+TAG = re.compile(r"""</?([a-zA-Z][a-zA-Z0-9]*+)(?>(?:[^<>"']|"[^<"]*+"|'[^<']*+')*)>|<![^<>]*+>""")
 PARAGRAPH_TAGS = {"p", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "div"}
 LINE_TAGS = {"br", "li"}
 BLANK_LINES = re.compile(r"\n{3,}")
