@@ -33,7 +33,7 @@ TOPS = ("bench", "encoder", "newsift", "train", "worker")
 ROOTS = {"encoder", "newsift", "worker"}
 WHOLE = {"bench", "train"}  # one room each, as the picture has them
 ARROW = re.compile(r"^    ([\w.]+) --> ([\w.]+)$", re.MULTILINE)
-POSSESSIVE_GROUP = re.compile(r"(?<!\\)\)[*+?]\+")  # Python 3.11.2 fails to go back from it
+POSSESSIVE_GROUP = re.compile(r"(?<!\\)\)[*+?]\+")  # up to Python 3.11.4 it matches too much
 SLOW_PATTERNS = [  # the check has to detect these
     (r"h?tt+ps?(?::|…)[^\s<>]*+", False),
     (r"(a+)+b", True),

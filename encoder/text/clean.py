@@ -27,7 +27,7 @@ STYLES = ("<font>", "<circle>", "<square>")
 
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
 RETWEET = re.compile(r"(?<![^\W_])RT:?\s*+(?=[@＠])")
-# Until Python 3.11.4, a possessive repetition of a group does not go back to where it began.
+# No group is repeated possessively: up to Python 3.11.4, `re` then matches what it should not.
 URL = re.compile(
     r"""https?://t\.co/[a-z\d]*+…?                      # ends here, even if a word follows directly
       | (?:h|(?<!t))tt++ps?(?::|…|\.\.\.)[^\s"<>…]*+…?

@@ -18,7 +18,7 @@ import kafka
 from encoder.errors import NewsiftError
 from newsift.broker.server import running
 from newsift.cli.local import with_whole_paths, worker_settings
-from newsift.cli.options import NumberRange, model_options
+from newsift.cli.options import FiniteRange, model_options
 from newsift.cli.output import highlight_text
 from newsift.cli.processes import WorkerProcess, worker_process
 from newsift.cli.samples import (
@@ -226,7 +226,7 @@ def _share(part: set[str], total: set[str]) -> str:
 
 @click.command()
 @click.option(
-    "--seconds", type=NumberRange(min=MIN_SECONDS, max=600), default=20.0, show_default=True,
+    "--seconds", type=FiniteRange(min=MIN_SECONDS, max=600), default=20.0, show_default=True,
     help="How long the posts take.",
 )  # fmt: skip
 @click.option(

@@ -10,7 +10,7 @@ import click
 
 from encoder.errors import InputError
 from newsift.cli.group import CommandGroup
-from newsift.cli.options import JSON, YES, NumberRange, kafka_options, option_group, since_option
+from newsift.cli.options import JSON, YES, FiniteRange, kafka_options, option_group, since_option
 from newsift.cli.output import print_fields, print_json, table
 from newsift.cli.signals import Terminated
 from newsift.cli.terminal import confirm_publish, require_yes
@@ -64,7 +64,7 @@ from worker.text import one_line, plural, shorten
 HEADER = ("event", "seeds", "profile", "threshold", "promise", "made", "by", "from")
 MAX_POST_CHARS = 160
 MAX_WORDS = 10
-SHARE = NumberRange(0, 1, min_open=True, max_open=True)
+SHARE = FiniteRange(0, 1, min_open=True, max_open=True)
 NAME = click.argument("name", metavar="EVENT")
 
 

@@ -14,7 +14,7 @@ from encoder.errors import InputError
 from newsift.cli.options import (
     CONFIG,
     PATH,
-    NumberRange,
+    FiniteRange,
     configuration,
     file_options,
     model_options,
@@ -44,7 +44,7 @@ from worker.seeds.set import SeedSet
 from worker.seeds.state import ControlState, parse_control_state
 from worker.text import one_line, plural
 
-SHARE = NumberRange(0, 1, min_open=True)
+SHARE = FiniteRange(0, 1, min_open=True)
 
 MAX_REPORTED_ROWS = 100
 MAX_EVENTS = 10

@@ -23,8 +23,8 @@ from worker.config import Config, ModelConfig
 R = TypeVar("R")
 
 
-class NumberRange(click.FloatRange):
-    """click's own takes NaN, which is below and above nothing."""
+class FiniteRange(click.FloatRange):
+    """A range of numbers without NaN, which FloatRange takes, and without infinity."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -78,7 +78,7 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
         self._url, self._filters, self._start = url, filters, start
         self._first_pause_s = first_pause_s
         self._waiting: list[Delivery] = []  # oldest first
-        self._assigned = asyncio.Event()  # and it is known where to begin
+        self._assigned = asyncio.Event()  # set while it has partitions and knows where to begin
         self._deleted, self._is_ending = DeletedPosts(MIN_REMEMBERED_DELETIONS), Event()
         self._pauses = Backoff(first_pause_s, MAX_PAUSE_S)
         self._resume_at = self._commit_at = 0.0
@@ -167,9 +167,9 @@ class MatchPoster(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _read(self, timeout_ms: int) -> Delivery | None:
         """The next match; None if none has come, or one that is not chosen."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._assigned.wait(), timeout_ms / 1000)
         if not self._assigned.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._assigned.wait(), timeout_ms / 1000)
             return None
         try:
             batches = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=1)

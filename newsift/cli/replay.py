@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from newsift.cli.options import PATH, NumberRange, file_options, kafka_options
+from newsift.cli.options import PATH, FiniteRange, file_options, kafka_options
 from newsift.cli.signals import holding_interrupts
 from newsift.cli.terminal import prompt_for_text
 from newsift.files.messages import FileMessage
@@ -75,7 +75,7 @@ class SendableRows:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
-@click.option("--rate", type=NumberRange(0, min_open=True), metavar="N", help="Posts a second.")
+@click.option("--rate", type=FiniteRange(0, min_open=True), metavar="N", help="Posts a second.")
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
               help="Skip the first N posts, to continue where it ended.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Read the files to their end; publish nothing.")

@@ -115,7 +115,9 @@ class Folder:
     counts: Counter[str] = field(default_factory=Counter)
     was_scanned: bool = False
     _warnings: set[str] = field(default_factory=set)
-    _gone: set[FileVersion] = field(default_factory=set)  # before they were read
+    _gone: set[FileVersion] = field(
+        default_factory=set
+    )  # unread files, with `once`
     _pause: float = 0.0
     _is_closed: bool = False
     _was_skipped: bool = False  # a file that was written to or moved after the latest scan
@@ -166,14 +168,15 @@ class Folder:
                 self._was_skipped = False
                 yield from _group_frames(self._frames_of_files(files, complete))
             if self.once and not (has_others or self._was_skipped):
-                if self._gone:
-                    name = min(file.name for file in self._gone)
-                    raise RunError(
-                        f"{name}: is gone, and was not read; start again when it is there"
-                    )
+                self._refuse_gone()
                 return
             if not complete:
                 yield []
+
+    def _refuse_gone(self) -> None:
+        if self._gone:
+            name = min(file.name for file in self._gone)
+            raise RunError(f"{name}: is gone, and was not read; start again when it is there")
 
     def _is_new(self, file: FileVersion) -> bool:
         if self.ledger.find(file) is not None:
@@ -213,7 +216,8 @@ class Folder:
         current = _file(file.path)
         if current != file:
             self._was_skipped = True
-            self._gone |= {file} if current is None else set()
+            if current is None and self.once:
+                self._gone.add(file)
             self.ledger.leave(entry)
             yield [done]
             return
@@ -229,8 +233,10 @@ class Folder:
                 ]  # fmt: skip
         except InputError as error:
             self.counts["not understood"] += 1
-            is_away = _file(file.path) is None or not digest_start(file.path)
-            (self.ledger.leave if is_away else self.ledger.reject)(entry)
+            if _file(file.path) is None or not digest_start(file.path):
+                self.ledger.leave(entry)
+            else:
+                self.ledger.reject(entry)
             where = "" if file.name in str(error) else f"{file.name}: "
             log.error("%s%s; the file is left where it is", where, error)
         else:

@@ -96,7 +96,7 @@ class TaughtTexts:
 
     ids: Sequence[I32]
     vectors: Tensor  # unit [texts, d]
-    digest: str = ""  # before the projection, whose last bits vary with the number of threads
+    digest: str = ""  # of the ids and of the teacher's own vectors, before they were projected
 
     def batch(self, rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Ids [n, L], which are real [n, L], and the teacher's vectors [n, d]."""
