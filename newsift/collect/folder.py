@@ -115,9 +115,7 @@ class Folder:
     counts: Counter[str] = field(default_factory=Counter)
     was_scanned: bool = False
     _warnings: set[str] = field(default_factory=set)
-    _gone: set[FileVersion] = field(
-        default_factory=set
-    )  # unread files, with `once`
+    _gone: set[FileVersion] = field(default_factory=set)  # unread files, with `once`
     _pause: float = 0.0
     _is_closed: bool = False
     _was_skipped: bool = False  # a file that was written to or moved after the latest scan
